@@ -1,0 +1,93 @@
+"""`dlq`: the dead letter queue, jobs that are out of retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from queuectl import render
+from queuectl.cli.options import as_json as json_option
+from queuectl.errors import InvalidInput
+from queuectl.job import State
+from queuectl.queue import Queue
+
+
+@click.group()
+def dlq() -> None:
+    """The dead letter queue: jobs that are out of retries.
+
+    \b
+    Example:
+      queuectl dlq list
+    """
+
+
+@dlq.command("list")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
+@json_option
+def list_dead(limit: int, as_json: bool) -> None:
+    """The newest dead jobs, and why they died.
+
+    \b
+    Example:
+      queuectl dlq list
+    """
+    jobs = Queue().list(State.DEAD, limit)
+    if as_json:
+        click.echo(render.to_json([render.job_json(job) for job in jobs]))
+    elif jobs:
+        click.echo(render.dead_table(jobs))
+    else:
+        click.echo("No dead jobs.")
+
+
+@dlq.command()
+@click.argument("job_ids", metavar="ID...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every dead job.")
+def retry(job_ids: tuple[str, ...], everything: bool) -> None:
+    """Put dead jobs back in line, as if they were new; what their tries printed is kept.
+
+    \b
+    Examples:
+      queuectl dlq retry job1 job2
+      queuectl dlq retry --all
+    """
+    if everything == bool(job_ids):
+        raise InvalidInput("Name the jobs to retry, or use --all. See: queuectl dlq list")
+    queue = Queue()
+    if everything:
+        click.echo(f"{progress(queue.retry_all(), 'retried'):,} jobs are pending again.")
+        return
+    queue.retry(job_ids)
+    for job_id in job_ids:
+        click.echo(f"Job {job_id} is pending again.")
+
+
+@dlq.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def purge(yes: bool) -> None:
+    """Delete every dead job with its history and logs.
+
+    \b
+    Example:
+      queuectl dlq purge --yes
+    """
+    queue = Queue()
+    count = queue.counts()["dead"]
+    if not count:
+        click.echo("No dead jobs.")
+        return
+    if not yes:
+        click.confirm(f"Delete {count:,} dead jobs with their history and logs?", abort=True, err=True)
+    click.echo(f"{progress(queue.purge(), 'deleted'):,} jobs were deleted.")
+
+
+def progress(batches: Iterator[int], done: str) -> int:
+    """Go through the batches, saying on stderr how far it is when there are many."""
+    total = 0
+    for number, count in enumerate(batches, 1):
+        total += count
+        if number % 20 == 0:
+            click.echo(f"{total:,} {done} …", err=True)
+    return total

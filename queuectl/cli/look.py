@@ -1,0 +1,93 @@
+"""`status`, `list`, `show` and `metrics`: look, and change nothing."""
+
+from __future__ import annotations
+
+import click
+
+from queuectl import render
+from queuectl.cli.options import as_json as json_option
+from queuectl.job import State
+from queuectl.metrics import measure
+from queuectl.queue import Queue
+from queuectl.worker_manager import WorkerManager
+
+states = click.Choice([state.value for state in State], case_sensitive=False)
+counting = click.IntRange(min=1, max=100_000)
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """How many jobs are in each state, and what the workers do.
+
+    \b
+    Example:
+      queuectl status
+    """
+    queue = Queue()
+    now = queue.storage.clock.now()
+    counts = queue.counts()
+    standings = WorkerManager(queue.home, queue.storage).standings()
+    if as_json:
+        workers = [render.worker_json(standing, now) for standing in standings]
+        click.echo(render.to_json({"jobs": counts, "workers": workers}))
+        return
+    click.echo(
+        render.table([[f"{count:,}" for count in counts.values()]], [render.state_text(State(name)) for name in counts])
+    )
+    click.echo()
+    click.echo(
+        render.worker_table(standings, now)
+        if standings
+        else "No worker is running. Start one with: queuectl worker start"
+    )
+
+
+@click.command("list")
+@click.option("--state", type=states, help="Only jobs in this state.")
+@click.option("--limit", type=counting, default=20, show_default=True, help="How many.")
+@json_option
+def list_jobs(state: str | None, limit: int, as_json: bool) -> None:
+    """The newest jobs, newest first.
+
+    \b
+    Example:
+      queuectl list --state pending --limit 50
+    """
+    jobs = Queue().list(State(state) if state else None, limit)
+    if as_json:
+        click.echo(render.to_json([render.job_json(job) for job in jobs]))
+    elif jobs:
+        click.echo(render.job_table(jobs))
+    else:
+        click.echo(f"No {state + ' ' if state else ''}jobs.")
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@json_option
+def show(job_id: str, as_json: bool) -> None:
+    """All about one job, with what it printed.
+
+    \b
+    Example:
+      queuectl show job1
+    """
+    queue = Queue()
+    job = queue.get(job_id)
+    runs = queue.runs(job)
+    click.echo(render.to_json(render.job_json(job, runs)) if as_json else render.job_details(job, runs))
+
+
+@click.command()
+@click.option("--recent", type=click.IntRange(min=0, max=1000), default=10, show_default=True, help="How many events.")
+@json_option
+def metrics(recent: int, as_json: bool) -> None:
+    """Events counted, run times and waiting times, jobs a minute, the latest events.
+
+    \b
+    Example:
+      queuectl metrics --recent 20
+    """
+    found = measure(Queue().storage, recent)
+    click.echo(render.to_json(render.metrics_json(found)) if as_json else render.metrics_text(found))

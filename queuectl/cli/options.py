@@ -1,0 +1,62 @@
+"""What several commands share: the options that describe a job, and --json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from queuectl.errors import InvalidInput
+
+Function = Callable[..., Any]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on stdout.")
+
+
+def job_options(function: Function) -> Function:
+    """The options of `enqueue` and `run`; JSON takes the same names as keys. They are checked where JSON is."""
+    for option in reversed(
+        [
+            click.option("--id", help="A name of your own instead of a number."),
+            click.option("--command", "line", help="The command line, for those who would rather name it."),
+            click.option("-p", "--priority", type=int, help="1 to 10; higher is sooner."),
+            click.option("--max-retries", type=int, help="Tries after the first."),
+            click.option("--timeout", type=int, help="Seconds for one run; 0 is no limit."),
+            click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
+            click.option(
+                "--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."
+            ),
+            click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
+            click.option("--cwd", help="The directory to run in, instead of this one."),
+            click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def job_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a job that the options give."""
+    fields = {name: value for name, value in options.items() if value is not None and name not in ("line", "env")}
+    if options["env"]:
+        fields["env"] = dict(key_value(text) for text in options["env"])
+    return fields
+
+
+def key_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidInput(f"--env cannot be {text!r}. Write it like --env KEY=VALUE")
+    return name, value
+
+
+def command_of(arguments: tuple[str, ...], line: str | None) -> str | list[str] | None:
+    """One argument is a line for the shell; several are a program and its arguments."""
+    if line is not None:
+        if arguments:
+            raise InvalidInput("The command is given twice: as an argument and with --command. Keep one of them")
+        return line
+    if len(arguments) > 1:
+        return list(arguments)
+    return arguments[0] if arguments else None

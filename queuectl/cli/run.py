@@ -1,0 +1,88 @@
+"""`run` and `logs`: show what a job prints, as it comes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from queuectl.cli.enqueue import place_line
+from queuectl.cli.options import command_of, job_fields, job_options
+from queuectl.follow import follow
+from queuectl.job import Job, State
+from queuectl.queue import Queue
+from queuectl.worker_manager import WorkerManager
+
+
+@click.command()
+@click.argument("command", nargs=-1)
+@job_options
+def run(command: tuple[str, ...], line: str | None, **options: Any) -> None:
+    """Run a command through the queue, show its output as it comes, and exit with its exit code.
+
+    It is tried once unless --max-retries says otherwise. A worker is started if none is running. Ctrl+C leaves the job
+    running.
+
+    \b
+    Example:
+      queuectl run "make all"
+    """
+    queue = Queue()
+    fields = dict(job_fields(options), command=command_of(command, line))
+    fields.setdefault("max_retries", 0)
+    [added] = queue.enqueue_all([fields])
+    workers = WorkerManager(queue.home, queue.storage)
+
+    def make_sure_of_a_worker() -> None:
+        if not workers.alive():
+            workers.start(1)
+
+    make_sure_of_a_worker()
+    place = queue.place(added)
+    if place.ahead or place.run_at:
+        click.echo(place_line(queue, added), err=True)
+    show_until_end(queue, added.id, make_sure_of_a_worker)
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Go on until the job has ended, and exit with its exit code."
+)
+def logs(job_id: str, following: bool) -> None:
+    """What a job printed; with -f also what it prints from now on.
+
+    \b
+    Example:
+      queuectl logs -f job1
+    """
+    queue = Queue()
+    if following:
+        show_until_end(queue, job_id, lambda: None)
+    job = queue.get(job_id)
+    sys.stdout.write(job.output or "")
+    sys.stderr.write(job.stderr or "")
+
+
+def show_until_end(queue: Queue, job_id: str, every_second: Callable[[], None]) -> NoReturn:
+    try:
+        job = follow(queue, job_id, (sys.stdout.buffer, sys.stderr.buffer), every_second)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nJob {job_id} goes on. To follow it: queuectl logs -f {job_id}. To cancel it: queuectl cancel {job_id}",
+            err=True,
+        )
+        sys.exit(130)
+    sys.exit(exit_code(job))
+
+
+def exit_code(job: Job) -> int:
+    """The command's own; where it has none, 124 for a time limit and 1 for the rest, with the reason."""
+    if job.state is State.COMPLETED:
+        return 0
+    if job.exit_code is None:
+        click.echo(f"Job {job.id}: {job.error_message or job.state}", err=True)
+        return 124 if (job.error_message or "").startswith("timed out") else 1
+    return job.exit_code or 1

@@ -1,0 +1,106 @@
+"""`worker`: start, stop and look after the processes that run the jobs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from queuectl import render
+from queuectl.cli.options import as_json as json_option
+from queuectl.queue import Queue
+from queuectl.worker_manager import WorkerManager
+
+
+def manager() -> WorkerManager:
+    queue = Queue()
+    return WorkerManager(queue.home, queue.storage, tell=lambda line: click.echo(line, err=True))
+
+
+@click.group()
+def worker() -> None:
+    """Start, stop and look after workers.
+
+    \b
+    Example:
+      queuectl worker start --count 3
+    """
+
+
+@worker.command()
+@click.option("--count", type=click.IntRange(1, 1000), help="How many; the setting worker_count if not given.")
+@click.option("--foreground", is_flag=True, help="One worker, in this console; Ctrl+C stops it gently.")
+def start(count: int | None, foreground: bool) -> None:
+    """Start workers that outlive this console, and return when they are up.
+
+    \b
+    Example:
+      queuectl worker start --count 3
+    """
+    workers = manager()
+    if foreground:
+        sys.exit(workers.run_in_foreground())
+    up = workers.start(count or workers.storage.settings().worker_count)
+    for one in up:
+        click.echo(f"Worker {one.name} is up, pid {one.pid}.")
+
+
+@worker.command()
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), help="Seconds for the job in hand; the setting stop_grace if not given."
+)
+@click.option("--force", is_flag=True, help="Kill the job in hand at once; it goes back in line with no try lost.")
+def stop(timeout: float | None, force: bool) -> None:
+    """Stop this machine's workers when they have finished the job in hand.
+
+    After the grace time a job that still runs is killed and put back in line, with no try lost.
+
+    \b
+    Example:
+      queuectl worker stop --timeout 10
+    """
+    workers = manager()
+    grace = 0.0 if force else workers.storage.settings().stop_grace if timeout is None else timeout
+    stopped = workers.stop(grace)
+    for name, killed in stopped:
+        click.echo(f"Worker {name} was killed." if killed else f"Worker {name} has stopped.")
+    if not stopped:
+        click.echo("No worker is running.")
+
+
+@worker.command("list")
+@json_option
+def list_workers(as_json: bool) -> None:
+    """The workers, what they do, and since when.
+
+    \b
+    Example:
+      queuectl worker list
+    """
+    show_workers(manager(), as_json)
+
+
+@worker.command()
+@json_option
+def health(as_json: bool) -> None:
+    """Whether all workers are well: exit code 1 if one is lost.
+
+    \b
+    Example:
+      queuectl worker health || queuectl worker start
+    """
+    workers = manager()
+    show_workers(workers, as_json)
+    if any(standing.is_lost for standing in workers.standings()):
+        click.echo("A worker is lost. Its job goes back in line with: queuectl worker start", err=True)
+        sys.exit(1)
+
+
+def show_workers(workers: WorkerManager, as_json: bool) -> None:
+    standings, now = workers.standings(), workers.storage.clock.now()
+    if as_json:
+        click.echo(render.to_json([render.worker_json(standing, now) for standing in standings]))
+    elif standings:
+        click.echo(render.worker_table(standings, now))
+    else:
+        click.echo("No worker is running. Start one with: queuectl worker start")

@@ -1,0 +1,117 @@
+"""The settings: their names, defaults and checks. All workers must agree on them, so they live in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from queuectl.errors import InvalidInput
+from queuectl.ranking import ACCEPTED as AGING_ACCEPTED
+from queuectl.ranking import Aging, parse_aging
+
+
+class Settings(NamedTuple):
+    """What is in force: the defaults, and over them what the user has set."""
+
+    max_retries: int = 3
+    backoff_base: float = 2
+    max_backoff: float = 3600
+    timeout: int = 0
+    priority: int = 5
+    aging: str = "1 enqueue"
+    poll_interval: float = 0.02
+    heartbeat_interval: float = 10
+    stop_grace: float = 30
+    worker_count: int = 1
+    max_output: int = 1048576
+    shell: str = ""
+
+    @property
+    def aging_rule(self) -> Aging:
+        return parse_aging(self.aging)
+
+
+class Setting(NamedTuple):
+    parse: Callable[[str], Any]
+    accepts: str
+    meaning: str
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    return lambda text: within(int(text), least, most)
+
+
+def number(least: float, most: float) -> Callable[[str], float]:
+    return lambda text: within(float(text), least, most)
+
+
+def within(value: Any, least: float, most: float) -> Any:
+    if not least <= value <= most:
+        raise ValueError
+    return int(value) if value == int(value) else value
+
+
+def aging(text: str) -> str:
+    parse_aging(text)
+    return " ".join(text.split()).lower()
+
+
+def shell(text: str) -> str:
+    if "\0" in text:
+        raise ValueError
+    return text.strip()
+
+
+MOST_RETRIES = 1_000_000
+MOST_SECONDS = 100 * 365 * 86400
+
+SETTINGS: dict[str, Setting] = {
+    "max_retries": Setting(whole(0, MOST_RETRIES), "a whole number from 0", "tries after the first"),
+    "backoff_base": Setting(
+        number(0, 1000), "a number from 0 to 1000", "the wait after failure n is backoff_base ** n seconds"
+    ),
+    "max_backoff": Setting(number(0, MOST_SECONDS), "seconds, from 0", "the longest wait between two tries"),
+    "timeout": Setting(whole(0, MOST_SECONDS), "whole seconds, 0 for no limit", "time limit for one run"),
+    "priority": Setting(
+        whole(1, 10), "a whole number from 1 to 10", "priority of a job that names none; higher is sooner"
+    ),
+    "aging": Setting(aging, AGING_ACCEPTED, "what earns a waiting job one point"),
+    "poll_interval": Setting(number(0.001, 60), "seconds, from 0.001 to 60", "how often an idle worker looks for work"),
+    "heartbeat_interval": Setting(
+        number(0.1, 3600), "seconds, from 0.1 to 3600", "how often a worker says that it lives"
+    ),
+    "stop_grace": Setting(
+        number(0, MOST_SECONDS), "seconds, from 0", "how long `worker stop` lets a job finish before it is killed"
+    ),
+    "worker_count": Setting(whole(1, 1000), "a whole number from 1 to 1000", "workers that `worker start` starts"),
+    "max_output": Setting(
+        whole(0, 100_000_000), "bytes, from 0 to 100000000", "how much of stdout and of stderr the job's row keeps"
+    ),
+    "shell": Setting(shell, "a shell's name or path; empty for the platform's", "what runs a command line"),
+}
+
+
+def canonical(name: str) -> str:
+    """The setting's name; dashes and underscores both work."""
+    wanted = name.strip().lower().replace("-", "_")
+    if wanted not in SETTINGS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(wanted, SETTINGS, 1)
+        hint = f"Did you mean {near[0]}?" if near else "See: queuectl config list"
+        raise InvalidInput(f"No setting {name!r}. {hint}")
+    return wanted
+
+
+def check(name: str, text: str) -> str:
+    """The text that is stored for this value, or an error that says what would be accepted."""
+    setting = SETTINGS[name]
+    try:
+        return str(setting.parse(text.strip()))
+    except (ValueError, OverflowError, InvalidInput):
+        raise InvalidInput(f"{name} cannot be {text!r}. It takes {setting.accepts}") from None
+
+
+def settings_from(stored: Mapping[str, str]) -> Settings:
+    """Stored values were checked when they were set; names that only a newer version knows are passed over."""
+    return Settings(**{name: SETTINGS[name].parse(text) for name, text in stored.items() if name in SETTINGS})

@@ -1,0 +1,41 @@
+"""What a user can mend, each with a message of one line: what is wrong, then what to do next."""
+
+from __future__ import annotations
+
+
+class QueueError(Exception):
+    """Anything that is reported as one line, with no traceback."""
+
+    exit_code = 1
+
+
+class InvalidInput(QueueError):
+    """The user's words are off; nothing was changed."""
+
+    exit_code = 2
+
+
+class JobNotFound(QueueError):
+    def __init__(self, job_id: str, nearest: str | None = None) -> None:
+        hint = f"Did you mean {nearest!r}?" if nearest else "See: queuectl list"
+        super().__init__(f"No job {job_id!r}. {hint}")
+
+
+class DuplicateJob(QueueError):
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"Job {job_id!r} exists already. Choose another id, or see: queuectl show {job_id}")
+
+
+class WrongState(QueueError):
+    """The job is not in a state in which this can be done to it."""
+
+
+class LeaseLost(QueueError):
+    """Somebody else has the job now: what this worker says of it changes nothing."""
+
+    def __init__(self, job_id: str, lease: int) -> None:
+        super().__init__(f"The lease {lease} of job {job_id!r} is no longer current: its result is not stored")
+
+
+class StorageError(QueueError):
+    """The database cannot be used as it is."""

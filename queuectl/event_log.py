@@ -1,0 +1,60 @@
+"""A worker's log: one line an event, rotated. The standard library's would take a tenth of a short job's time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+
+MOST_BYTES, FILES_KEPT = 1_000_000, 3
+
+
+class EventLog:
+    def __init__(self, path: str, on_console: bool = False) -> None:
+        self.path = path
+        self._on_console = on_console
+        self._second, self._stamp = 0, ""
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._size = os.fstat(self._file).st_size
+
+    def info(self, event: str) -> None:
+        self._write("INFO", event)
+
+    def warning(self, event: str) -> None:
+        self._write("WARNING", event)
+
+    def error(self, event: str) -> None:
+        self._write("ERROR", event)
+
+    def exception(self, event: str) -> None:
+        """With the traceback of the error that is being handled."""
+        self._write("ERROR", f"{event}\n{traceback.format_exc().rstrip()}")
+
+    def _write(self, level: str, event: str) -> None:
+        now = int(time.time())
+        if now != self._second:
+            self._second, self._stamp = now, time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(now))
+        line = f"{self._stamp} {level} {event}\n"
+        if self._on_console:
+            sys.stderr.write(line)
+        data = line.encode("utf-8", "replace")
+        try:
+            os.write(self._file, data)
+        except OSError:
+            return  # a full disk is no reason for a worker to fail
+        self._size += len(data)
+        if self._size > MOST_BYTES:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        os.close(self._file)
+        for number in range(FILES_KEPT - 1, 0, -1):
+            older = f"{self.path}.{number}"
+            if os.path.exists(older):
+                os.replace(older, f"{self.path}.{number + 1}")
+        os.replace(self.path, f"{self.path}.1")
+        self._open()

@@ -1,0 +1,46 @@
+"""Where a queue keeps its files: one directory, for its owner only."""
+
+from __future__ import annotations
+
+import os
+
+from queuectl.errors import QueueError
+
+
+class Home:
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.database = os.path.join(root, "queuectl.db")
+        self.workers_json = os.path.join(root, "workers.json")
+        self.logs = os.path.join(root, "logs")
+
+    def worker_log(self, worker: str) -> str:
+        return os.path.join(self.logs, f"worker-{worker}.log")
+
+    def spool(self, worker: str) -> tuple[str, str]:
+        """The pair of files that a worker's current run writes its stdout and stderr to."""
+        path = os.path.join(self.logs, f"worker-{worker}")
+        return f"{path}.stdout", f"{path}.stderr"
+
+    def kept(self, seq: int, lease: int) -> tuple[str, str]:
+        """Where the whole output of a run stays when it is too long for the job's row.
+
+        Named by number: ids that differ by case only, or are reserved names on Windows, cannot clash.
+        """
+        path = os.path.join(self.logs, f"job-{seq}-{lease}")
+        return f"{path}.stdout", f"{path}.stderr"
+
+
+def open_home() -> Home:
+    """The directory that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
+    root = os.path.abspath(os.environ.get("QUEUECTL_HOME") or os.path.join(os.path.expanduser("~"), ".queuectl"))
+    home = Home(root)
+    if not os.path.isdir(home.logs):
+        try:
+            os.makedirs(root, mode=0o700, exist_ok=True)
+            os.makedirs(home.logs, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise QueueError(
+                f"Cannot make {root}: {error.strerror}. Set QUEUECTL_HOME to a directory of yours"
+            ) from error
+    return home

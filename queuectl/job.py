@@ -1,0 +1,316 @@
+"""What a job is: its fields, its states, the checks on what a user hands in, and what a run makes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from queuectl.config import MOST_RETRIES, MOST_SECONDS, Settings
+from queuectl.errors import InvalidInput
+from queuectl.times import Millis, parse_duration, parse_time
+
+LONGEST_ID = 100
+LONGEST_COMMAND = 100_000
+MOST_LOST_IN_A_ROW = 3
+ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+
+
+class State(str, Enum):
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def has_ended(self) -> bool:
+        """For good: no worker takes such a job again by itself."""
+        return self in (State.COMPLETED, State.DEAD, State.CANCELLED)
+
+
+class Job(NamedTuple):
+    """A row of `jobs`; the columns up to `cancel_reason` in their order, then what only some readers fetch."""
+
+    seq: int
+    id: str
+    command: str
+    argv: str | None
+    state: State
+    was: str | None
+    priority: int
+    max_retries: int
+    timeout: int
+    backoff_base: float
+    attempts: int
+    lost: int
+    lease: int
+    cwd: str
+    environment: str | None
+    env: str | None
+    rank: int | None
+    since_tick: int | None
+    since_at: Millis | None
+    started_tick: int | None
+    due_at: Millis | None
+    run_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    started_at: Millis | None
+    finished_at: Millis | None
+    duration_seconds: float | None
+    worker: str | None
+    exit_code: int | None
+    error_message: str | None
+    cancel_reason: str | None
+    output: str | None = None
+    stderr: str | None = None
+    waiting_time: int = 0
+
+    @property
+    def effective_priority(self) -> int:
+        return self.priority + self.waiting_time
+
+
+class NewJob(NamedTuple):
+    """A job as it is handed in: checked, and not yet stored."""
+
+    id: str | None
+    command: str
+    argv: str | None
+    priority: int
+    max_retries: int
+    timeout: int
+    backoff_base: float
+    run_at: Millis | None
+    cwd: str
+    env: str | None
+
+
+class Outcome(NamedTuple):
+    """What came of one run. With no exit code the command never started, or was ended by us for `reason`."""
+
+    exit_code: int | None
+    duration_seconds: float
+    output: str = ""
+    stderr: str = ""
+    reason: str | None = None
+    state: State | None = None  # what the job becomes, where that is not for the exit code to say
+
+
+class Verdict(NamedTuple):
+    """Where a job goes after a run, and how its history puts it."""
+
+    state: State
+    outcome: str
+    error_message: str | None = None
+    run_at: Millis | None = None
+    lost: int = 0
+
+
+def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float) -> Verdict:
+    if outcome.state is State.PENDING:
+        return Verdict(State.PENDING, "released", outcome.reason, lost=job.lost)
+    if outcome.state is State.CANCELLED:
+        return cancelled(outcome.reason)
+    if outcome.exit_code == 0:
+        return Verdict(State.COMPLETED, "completed")
+    reason = outcome.reason or f"exit code {outcome.exit_code}"
+    if job.attempts > job.max_retries:
+        return Verdict(State.DEAD, "dead", reason)
+    return Verdict(State.FAILED, "failed", reason, now + backoff_millis(job, max_backoff))
+
+
+def after_loss(job: Job, rebooted: bool) -> Verdict:
+    """A lost worker costs its job no try; but a job that takes its workers down with it must not do so for ever."""
+    if rebooted:
+        return Verdict(State.PENDING, "lost", "worker lost: the machine restarted", lost=job.lost)
+    lost = job.lost + 1
+    if lost >= MOST_LOST_IN_A_ROW:
+        return Verdict(State.DEAD, "lost", f"worker lost {lost} times in a row", lost=lost)
+    return Verdict(State.PENDING, "lost", "worker lost", lost=lost)
+
+
+def cancelled(reason: str | None) -> Verdict:
+    return Verdict(State.CANCELLED, "cancelled", reason)
+
+
+def backoff_millis(job: Job, max_backoff: float) -> Millis:
+    """The wait after the job's newest failure: min(backoff_base ** n, max_backoff) seconds."""
+    try:
+        seconds = min(float(job.backoff_base) ** job.attempts, max_backoff)
+    except OverflowError:
+        seconds = max_backoff
+    return round(seconds * 1000)
+
+
+# --- what a user hands in ---
+
+
+def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) -> NewJob:
+    """A new job from its fields, by the names that the options and the JSON keys share."""
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        if value is not None:
+            values[name] = (CHECKS.get(name) or unknown(name))(value)
+    if "command" not in values:
+        raise InvalidInput('No command. Write: queuectl enqueue "echo hello"')
+    if "run_at" in values and "delay" in values:
+        raise InvalidInput("Both run_at and delay are given. Keep one of them")
+    command = values["command"]
+    listed = isinstance(command, list)
+    run_at = values.get("run_at")
+    if "delay" in values:
+        run_at = now + round(values["delay"] * 1000)
+    directory = values.get("cwd")
+    return NewJob(
+        id=values.get("id"),
+        command=command_line(command) if listed else command,
+        argv=to_json(command) if listed else None,
+        priority=values.get("priority", settings.priority),
+        max_retries=values.get("max_retries", settings.max_retries),
+        timeout=values.get("timeout", settings.timeout),
+        backoff_base=values.get("backoff_base", settings.backoff_base),
+        run_at=run_at,
+        cwd=existing(os.path.join(cwd, directory)) if directory else cwd,
+        env=to_json(values["env"]) if values.get("env") else None,
+    )
+
+
+def unknown(name: str) -> Callable[[Any], Any]:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name).lower().replace("-", "_"), CHECKS, 1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(CHECKS)}"
+    raise InvalidInput(f"Unknown key {name!r}. {hint}")
+
+
+def checked_id(value: Any) -> str:
+    if not isinstance(value, str) or not ID.fullmatch(value) or len(value) > LONGEST_ID:
+        raise InvalidInput(
+            f"id cannot be {brief(value)}. It takes 1 to {LONGEST_ID} letters, digits, '.', '_' and '-', "
+            "and begins with a letter, a digit or '_'"
+        )
+    return value
+
+
+def checked_command(value: Any) -> Any:
+    if isinstance(value, list):
+        if not value or not all(isinstance(part, str) for part in value) or not value[0].strip():
+            raise InvalidInput("command as a list takes the program and its arguments, all of them text")
+        for part in value:
+            clean("command", part)
+    elif not isinstance(value, str):
+        raise InvalidInput(f"command cannot be {brief(value)}. It takes a line for the shell, or a list of arguments")
+    elif not value.strip():
+        raise InvalidInput('The command is blank. Write: queuectl enqueue "echo hello"')
+    else:
+        clean("command", value)
+    return value
+
+
+def clean(name: str, text: str) -> str:
+    """Text that a process can be given and that UTF-8 can carry."""
+    if "\0" in text:
+        raise InvalidInput(f"{name} holds a NUL byte, which no command can take. Remove it")
+    if len(text) > LONGEST_COMMAND:
+        raise InvalidInput(f"{name} is longer than {LONGEST_COMMAND:,} characters. Put it in a script and enqueue that")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(f"{name} is not valid UTF-8. Put it in a script and enqueue that") from None
+    return text
+
+
+def whole_number(name: str, least: int, most: int, accepts: str) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes {accepts}")
+        return value
+
+    return check
+
+
+def checked_backoff_base(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1000:
+        raise InvalidInput(f"backoff_base cannot be {brief(value)}. It takes a number from 0 to 1000")
+    return float(value)
+
+
+def checked_time(value: Any) -> Millis:
+    if not isinstance(value, str):
+        raise InvalidInput(f'run_at cannot be {brief(value)}. It takes a time such as "2027-01-31T02:00:00"')
+    return parse_time(value)
+
+
+def checked_delay(value: Any) -> float:
+    if type(value) in (int, float) or isinstance(value, str):
+        return parse_duration(str(value))
+    raise InvalidInput(f'delay cannot be {brief(value)}. It takes a duration such as 90, "10m" or "2h30m"')
+
+
+def checked_cwd(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"cwd cannot be {brief(value)}. It takes the path of a directory")
+    return clean("cwd", value)
+
+
+def existing(directory: str) -> str:
+    path = os.path.abspath(directory)
+    if not os.path.isdir(path):
+        raise InvalidInput(f"No directory {path!r}. Make it first, or name another with --cwd")
+    return path
+
+
+def checked_env(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise InvalidInput(f"env cannot be {brief(value)}. It takes names and values, all of them text")
+    for name, text in value.items():
+        if not name or "=" in name:
+            raise InvalidInput(f"env holds the name {name!r}. A name is not empty and has no '=' in it")
+        clean("env", name)
+        clean("env", text)
+    return value
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "id": checked_id,
+    "command": checked_command,
+    "priority": whole_number("priority", 1, 10, "a whole number from 1 to 10"),
+    "max_retries": whole_number("max_retries", 0, MOST_RETRIES, "a whole number from 0"),
+    "timeout": whole_number("timeout", 0, MOST_SECONDS, "whole seconds, 0 for no limit"),
+    "backoff_base": checked_backoff_base,
+    "run_at": checked_time,
+    "delay": checked_delay,
+    "cwd": checked_cwd,
+    "env": checked_env,
+}
+
+
+def brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def command_line(argv: list[str]) -> str:
+    """A list of arguments as one would type it on this platform."""
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return list2cmdline(argv)
+    from shlex import join
+
+    return join(argv)
+
+
+def to_json(value: Any) -> str:
+    from json import dumps
+
+    return dumps(value)

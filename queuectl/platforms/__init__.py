@@ -1,0 +1,57 @@
+"""One interface to the operating system: who is who, detached workers, a command's processes and their end.
+
+posix.py and windows.py offer the same names; nothing else in the house asks which platform it is on.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform == "win32":
+    from queuectl.platforms.windows import (
+        Command,
+        Guardian,
+        boot_id,
+        default_shell,
+        hard_kill,
+        is_written,
+        kill_marked,
+        locked,
+        needs_shell,
+        pid_space,
+        shell_argv,
+        spawn_detached,
+        start_time,
+    )
+else:
+    from queuectl.platforms.posix import (
+        Command,
+        Guardian,
+        boot_id,
+        default_shell,
+        hard_kill,
+        is_written,
+        kill_marked,
+        locked,
+        needs_shell,
+        pid_space,
+        shell_argv,
+        spawn_detached,
+        start_time,
+    )
+
+__all__ = [
+    "Command",
+    "Guardian",
+    "boot_id",
+    "default_shell",
+    "hard_kill",
+    "is_written",
+    "kill_marked",
+    "locked",
+    "needs_shell",
+    "pid_space",
+    "shell_argv",
+    "spawn_detached",
+    "start_time",
+]

@@ -1,0 +1,1 @@
+"""Windows: see posix.py for the interface."""

@@ -1,0 +1,232 @@
+-- Every statement of the queue, for both engines: "-- name: reason", then the statement. Parameters are written :name.
+
+-- the clock, settings and counters
+
+-- meta: what is true of the whole queue
+SELECT name, value FROM meta;
+
+-- set_meta: the first one to say it is right
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- shift_times: the clock was set by :delta. What was to happen in four seconds still does, and nobody's waiting counts
+-- for more or less; an appointment on the wall clock (a pending job's run_at) stays where it is
+UPDATE jobs SET
+    since_at = since_at + :delta,
+    rank = rank + :millis * :delta,
+    due_at = CASE WHEN state = 'failed' THEN due_at + :delta ELSE due_at END,
+    run_at = CASE WHEN state = 'failed' THEN run_at + :delta ELSE run_at END
+WHERE state IN ('pending', 'failed', 'processing');
+
+-- settings: only those that differ from their defaults have a row
+SELECT name, value FROM settings;
+
+-- set_setting: a setting has one value
+INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- unset_setting: back to the default
+DELETE FROM settings WHERE name = :name;
+
+-- clock: the tick of the aging clock, whether the settings have changed, and when the next job is due
+SELECT tick, settings, (SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1) FROM clock;
+
+-- enqueued: one enqueue of :jobs jobs has happened
+UPDATE clock SET tick = tick + 1, seq = seq + :jobs RETURNING tick, seq;
+
+-- next_seq: one more number
+UPDATE clock SET seq = seq + 1 RETURNING seq;
+
+-- settings_changed: whoever has read them reads them again
+UPDATE clock SET settings = settings + 1;
+
+-- count: the totals move with the change they count, in the same transaction
+UPDATE totals SET
+    pending = pending + :pending, processing = processing + :processing, completed = completed + :completed,
+    failed = failed + :failed, dead = dead + :dead, cancelled = cancelled + :cancelled,
+    event_enqueued = event_enqueued + :event_enqueued, event_started = event_started + :event_started,
+    event_completed = event_completed + :event_completed, event_failed = event_failed + :event_failed,
+    event_dead = event_dead + :event_dead, event_cancelled = event_cancelled + :event_cancelled;
+
+-- totals: every count there is
+SELECT {totals} FROM totals;
+
+-- the line
+
+-- add_environment: each distinct one is stored once
+INSERT INTO environments (hash, variables) VALUES (:hash, :variables) ON CONFLICT (hash) DO NOTHING;
+
+-- environment: for the run
+SELECT variables FROM environments WHERE hash = :hash;
+
+-- add: a new job; in line at once if its rank is given, else waiting for run_at
+INSERT INTO jobs (
+    seq, id, command, argv, state, priority, max_retries, timeout, backoff_base, attempts, lost, lease,
+    cwd, environment, env, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
+) VALUES (
+    :seq, :id, :command, :argv, 'pending', :priority, :max_retries, :timeout, :backoff_base, 0, 0, 0,
+    :cwd, :environment, :env, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
+) ON CONFLICT (id) DO NOTHING;
+
+-- seq_of: whose id this is
+SELECT seq FROM jobs WHERE id = :id;
+
+-- admit: jobs whose time has come enter the line, in batches, so that a wave of them stalls nobody;
+-- a job that backed off has waited all along, a scheduled one begins now
+UPDATE jobs SET
+    since_tick = COALESCE(since_tick, :tick),
+    since_at = COALESCE(since_at, due_at),
+    rank = :ticks * COALESCE(since_tick, :tick) + :millis * COALESCE(since_at, due_at) - priority * :point,
+    due_at = NULL
+WHERE seq IN (
+    SELECT seq FROM jobs WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at, seq LIMIT :batch
+);
+
+-- rerank: the aging rule has changed; once for every job in line
+UPDATE jobs SET rank = :ticks * since_tick + :millis * since_at - priority * :point WHERE rank IS NOT NULL;
+
+-- head: whether anybody is in line
+SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
+
+-- claim: the smallest rank is next; from here on only who holds the new lease may say anything of the job
+UPDATE jobs SET
+    state = 'processing', was = state, rank = NULL, lease = lease + 1, attempts = attempts + 1, worker = :worker,
+    started_tick = :tick, started_at = :now, updated_at = :now, finished_at = NULL, duration_seconds = NULL,
+    exit_code = NULL, error_message = NULL, cancel_reason = NULL
+WHERE seq = (SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1)
+RETURNING {job};
+
+-- keep_output: a new run begins, so what the last one printed moves from the job's row to the run's
+UPDATE runs SET
+    output = (SELECT output FROM jobs WHERE jobs.seq = runs.seq),
+    stderr = (SELECT stderr FROM jobs WHERE jobs.seq = runs.seq)
+WHERE number = (SELECT number FROM runs WHERE seq = :seq ORDER BY lease DESC LIMIT 1);
+
+-- clear_output: the job's row carries the newest run's output, and that run has only begun
+UPDATE jobs SET output = NULL, stderr = NULL WHERE seq = :seq;
+
+-- finish: for good, and only by the worker that still holds the lease
+UPDATE jobs SET
+    state = :state, lost = :lost, updated_at = :now, finished_at = :now, duration_seconds = :duration_seconds,
+    exit_code = :exit_code, error_message = :error_message, output = :output, stderr = :stderr
+WHERE seq = :seq AND lease = :lease AND state = 'processing';
+
+-- back_off: it will be tried again at run_at; the time it ran does not count as waiting
+UPDATE jobs SET
+    state = 'failed', lost = :lost, run_at = :run_at, due_at = :run_at, updated_at = :now, finished_at = :now,
+    since_tick = since_tick + :tick - started_tick, since_at = since_at + :ran_millis, started_tick = NULL,
+    duration_seconds = :duration_seconds, exit_code = :exit_code, error_message = :error_message,
+    output = :output, stderr = :stderr
+WHERE seq = :seq AND lease = :lease AND state = 'processing';
+
+-- put_back: the run was ended or lost through no fault of the job's: in line again where it stood, with no try lost
+UPDATE jobs SET
+    state = 'pending', attempts = attempts - 1, lost = :lost, updated_at = :now, finished_at = NULL,
+    since_tick = since_tick + :tick - started_tick, since_at = since_at + :ran_millis, started_tick = NULL,
+    rank = :ticks * (since_tick + :tick - started_tick) + :millis * (since_at + :ran_millis) - priority * :point,
+    duration_seconds = :duration_seconds, exit_code = :exit_code, error_message = :error_message,
+    output = :output, stderr = :stderr
+WHERE seq = :seq AND lease = :lease AND state = 'processing';
+
+-- cancel_waiting: nobody has it, so it is cancelled at once
+UPDATE jobs SET state = 'cancelled', rank = NULL, due_at = NULL, error_message = :reason, updated_at = :now, finished_at = :now
+WHERE seq = :seq;
+
+-- cancel_running: its worker reads this, and the job is cancelled once its run is dead
+UPDATE jobs SET cancel_reason = :reason, updated_at = :now WHERE seq = :seq;
+
+-- add_run: the history, a row a run
+INSERT INTO runs (
+    seq, lease, attempt, worker, waited_seconds, started_at, finished_at, duration_seconds, outcome, exit_code, error_message
+) VALUES (
+    :seq, :lease, :attempt, :worker, :waited_seconds, :started_at, :now, :duration_seconds, :outcome, :exit_code,
+    :error_message
+);
+
+-- retry: a dead job begins anew, at the end of the line for its priority
+UPDATE jobs SET
+    state = 'pending', attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now, started_tick = NULL,
+    rank = :ticks * :tick + :millis * :now - priority * :point, updated_at = :now, finished_at = NULL
+WHERE seq = :seq AND state = 'dead';
+
+-- delete_runs: a job's history goes with it
+DELETE FROM runs WHERE seq = :seq;
+
+-- delete: only while it is still what it was when the user chose it
+DELETE FROM jobs WHERE seq = :seq AND state = :state;
+
+-- looking
+
+-- job: one whole, with what it printed
+SELECT {job}, output, stderr FROM jobs WHERE id = :id;
+
+-- glance: one without what it printed
+SELECT {job} FROM jobs WHERE id = :id;
+
+-- state_of: what it is now, inside a transaction
+SELECT state FROM jobs WHERE seq = :seq;
+
+-- cancel_reason: asked by the worker while it runs
+SELECT cancel_reason FROM jobs WHERE seq = :seq;
+
+-- printed: a run's own row has it once the next run has begun
+SELECT COALESCE(runs.output, jobs.output), COALESCE(runs.stderr, jobs.stderr)
+FROM runs JOIN jobs ON jobs.seq = runs.seq WHERE runs.seq = :seq AND runs.lease = :lease;
+
+-- jobs: the newest first
+SELECT {job} FROM jobs WHERE seq < :before ORDER BY seq DESC LIMIT :limit;
+
+-- jobs_in_state: the newest first; pending ones have no index of their own, which every claim would pay for
+SELECT {job} FROM jobs WHERE state = :state AND state <> 'pending' AND seq < :before ORDER BY seq DESC LIMIT :limit;
+
+-- pending: as they will run: those in line, then those that wait for their time; no more than :most are looked at
+SELECT {job} FROM (SELECT * FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT :most) AS line
+WHERE state = 'pending'
+UNION ALL
+SELECT {job} FROM (SELECT * FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT :most) AS later
+WHERE state = 'pending'
+LIMIT :limit;
+
+-- runs_of: every try of a job
+SELECT lease, attempt, worker, started_at, finished_at, duration_seconds, outcome, exit_code, error_message
+FROM runs WHERE seq = :seq ORDER BY lease;
+
+-- ahead: who stands before this job in line, counted only so far
+SELECT COUNT(*) FROM (
+    SELECT 1 FROM jobs WHERE rank IS NOT NULL AND (rank, seq) < (:rank, :seq) ORDER BY rank, seq LIMIT :most
+) AS before;
+
+-- ids_near: the ids that stand beside this one in the alphabet, in case it was misspelt
+SELECT id FROM (SELECT id FROM jobs WHERE id >= :id ORDER BY id LIMIT 50) AS after
+UNION ALL
+SELECT id FROM (SELECT id FROM jobs WHERE id < :id ORDER BY id DESC LIMIT 50) AS before;
+
+-- newest_ids: what a user is most likely to have meant
+SELECT id FROM jobs ORDER BY seq DESC LIMIT 100;
+
+-- newest_runs: what the percentiles and the rate are taken over
+SELECT jobs.id, runs.worker, runs.started_at, runs.finished_at, runs.duration_seconds, runs.waited_seconds, runs.outcome
+FROM runs JOIN jobs ON jobs.seq = runs.seq ORDER BY number DESC LIMIT :limit;
+
+-- workers
+
+-- add_worker: here I am
+INSERT INTO workers (name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed)
+VALUES (:name, :pid, :start_time, :boot_id, :pid_space, :host, :started_at, :heartbeat_at, 0);
+
+-- heartbeat: I live, and this is what I have done
+UPDATE workers SET heartbeat_at = :now, processed = :processed WHERE name = :name;
+
+-- workers: all of them, oldest first
+SELECT name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed, stop_grace
+FROM workers ORDER BY started_at, name;
+
+-- stop_grace: whether this worker was asked to stop
+SELECT stop_grace FROM workers WHERE name = :name;
+
+-- ask_to_stop: workers read it here, so that no signal is needed
+UPDATE workers SET stop_grace = :stop_grace WHERE name = :name;
+
+-- remove_worker: it is gone
+DELETE FROM workers WHERE name = :name;
+
+-- held_by: what a worker has in hand
+SELECT {job} FROM jobs WHERE state = 'processing' AND worker = :worker;

@@ -1,0 +1,147 @@
+"""The public Python API: what the CLI calls, and what a script can call without it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from queuectl import config
+from queuectl.errors import QueueError, WrongState
+from queuectl.home import Home, open_home
+from queuectl.job import Job, State, parse
+from queuectl.storage import Added, Run, Storage, open_storage
+
+try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+BATCH = 500
+NOT_THE_JOBS = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID")
+
+
+class Place(NamedTuple):
+    """Where a new job stands: how many are before it, or when its time comes."""
+
+    ahead: int | None
+    run_at: int | None
+
+
+class Queue:
+    def __init__(self, home: str | None = None) -> None:
+        self.home = Home(os.path.abspath(home)) if home else open_home()
+        self._storage: Storage | None = None
+
+    @property
+    def storage(self) -> Storage:
+        if self._storage is None:
+            self._storage = open_storage(self.home)
+        return self._storage
+
+    def close(self) -> None:
+        if self._storage is not None:
+            self._storage.close()
+            self._storage = None
+
+    # --- jobs ---
+
+    def enqueue(self, command: str | list[str], **fields: Any) -> Added:
+        """Store one job; the fields are named like the options of `queuectl enqueue`."""
+        return self.enqueue_all([dict(fields, command=command)])[0]
+
+    def enqueue_all(self, jobs: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any] | None = None) -> list[Added]:
+        """Store many jobs, all or none, as one enqueue. They get this process's directory and environment."""
+        settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
+        common = dict(defaults or {})
+        new = [parse({**common, **fields}, settings, cwd, now) for fields in jobs]
+        return self.storage.add(new, captured_environment())
+
+    def place(self, added: Added) -> Place:
+        """Where a job that was just added stands."""
+        if added.rank is None:
+            return Place(None, self.storage.job(added.id).run_at)
+        return Place(self.storage.ahead(added.rank, added.seq), None)
+
+    def get(self, job_id: str) -> Job:
+        return self.storage.job(job_id)
+
+    def runs(self, job: Job) -> list[Run]:
+        """The tries of a job that have ended."""
+        return self.storage.runs_of(job)
+
+    def list(self, state: State | None = None, limit: int = 20) -> list[Job]:
+        """The newest jobs, newest first, without what they printed."""
+        return self.storage.jobs(state, limit)
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs there are in each state."""
+        totals = self.storage.totals()
+        return {state.value: totals[state.value] for state in State}
+
+    def cancel(self, job_id: str, reason: str = "cancelled by the user") -> Job:
+        """Cancel a job: at once if it waits, and once its run is dead if it runs."""
+        job = self.storage.glance(job_id)
+        if not self.storage.cancel(job, reason):
+            raise WrongState(
+                f"Job {job_id!r} is {self.storage.glance(job_id).state} already: there is nothing to cancel"
+            )
+        return self.storage.glance(job_id)
+
+    # --- dead letters ---
+
+    def retry(self, job_ids: Sequence[str]) -> None:
+        """Put dead jobs back in line, all or none."""
+        jobs = [self.get(job_id) for job_id in dict.fromkeys(job_ids)]
+        for job in jobs:
+            if job.state is not State.DEAD:
+                raise WrongState(
+                    f"Job {job.id!r} is {job.state}, not dead: nothing was retried. See: queuectl dlq list"
+                )
+        self.storage.retry(jobs)
+
+    def retry_all(self) -> Iterator[int]:
+        """Put every dead job back in line, a batch at a time; says how many each time."""
+        while jobs := self.storage.jobs(State.DEAD, BATCH):
+            yield self.storage.retry(jobs)
+
+    def purge(self) -> Iterator[int]:
+        """Delete every dead job with its history and logs, a batch at a time; says how many each time."""
+        while jobs := self.storage.jobs(State.DEAD, BATCH):
+            yield self.storage.delete(jobs)
+            for job in jobs:
+                for lease in range(1, job.lease + 1):
+                    for path in self.home.kept(job.seq, lease):
+                        with suppress(FileNotFoundError):
+                            os.remove(path)
+
+    # --- settings ---
+
+    def settings(self) -> config.Settings:
+        return self.storage.settings()
+
+    def set(self, name: str, value: str) -> str:
+        """Set a setting for all workers; takes effect without restarting them. Returns the value as it is stored."""
+        known = config.canonical(name)
+        checked = config.check(known, value)
+        self.storage.set_setting(known, checked)
+        return checked
+
+    def unset(self, name: str) -> None:
+        self.storage.set_setting(config.canonical(name), None)
+
+
+def current_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise QueueError("The current directory is gone. Change to one that exists and try again") from None
+
+
+def captured_environment() -> tuple[str, str]:
+    """This process's environment and its hash; without the marks of the run that it may itself be part of."""
+    variables = {name: value for name, value in os.environ.items() if name not in NOT_THE_JOBS}
+    text = json.dumps(variables, sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest(), text

@@ -1,0 +1,75 @@
+"""Workers that died: find them, kill what is left of their runs, put their jobs back in line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from enum import Enum
+from typing import NamedTuple
+
+from queuectl import platforms
+from queuectl.errors import LeaseLost
+from queuectl.home import Home
+from queuectl.job import Job, Verdict
+from queuectl.storage import Storage, Worker
+from queuectl.times import Millis
+
+# A worker that cannot be looked up from here is dead when it has missed so many heartbeats.
+MISSED_HEARTBEATS = 3
+
+
+class Condition(str, Enum):
+    ALIVE = "alive"
+    LOST = "lost"
+    REBOOTED = "rebooted"  # the machine restarted under it
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Recovered(NamedTuple):
+    worker: Worker
+    job: Job
+    verdict: Verdict
+
+
+def condition(worker: Worker, now: Millis, heartbeat_interval: float) -> Condition:
+    """Pid and start time decide, not the heartbeat: a suspended worker, or laptop, is not a dead one."""
+    if worker.boot_id != platforms.boot_id():
+        return Condition.REBOOTED
+    if worker.pid_space == platforms.pid_space():
+        alive = platforms.start_time(worker.pid) == worker.start_time
+    else:
+        alive = now - worker.heartbeat_at <= MISSED_HEARTBEATS * heartbeat_interval * 1000
+    return Condition.ALIVE if alive else Condition.LOST
+
+
+def conditions(storage: Storage) -> list[tuple[Worker, Condition]]:
+    workers = storage.workers()
+    if not workers:
+        return []
+    now, interval = storage.clock.now(), storage.settings().heartbeat_interval
+    return [(worker, condition(worker, now, interval)) for worker in workers]
+
+
+def recover(storage: Storage, home: Home) -> list[Recovered]:
+    """Put back the jobs of all dead workers; whoever does it at the same time does no harm."""
+    recovered = []
+    for worker, found in conditions(storage):
+        if found is Condition.ALIVE:
+            continue
+        for job in storage.held_by(worker.name):
+            if found is Condition.LOST:
+                platforms.kill_marked(run_mark(storage, job))
+            with contextlib.suppress(LeaseLost):
+                recovered.append(Recovered(worker, job, storage.lose(job, found is Condition.REBOOTED)))
+        storage.remove_worker(worker.name)
+        for path in home.spool(worker.name):
+            with contextlib.suppress(OSError):
+                os.remove(path)
+    return recovered
+
+
+def run_mark(storage: Storage, job: Job) -> str:
+    """What every process of this run carries in its environment as QUEUECTL_RUN."""
+    return f"{storage.queue_id()}.{job.id}.{job.lease}"

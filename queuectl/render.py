@@ -1,0 +1,233 @@
+"""How things are shown: tables for people, JSON for programs. docs/json.md documents the shapes, which are stable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from queuectl.job import Job, State
+from queuectl.metrics import Metrics, Spread
+from queuectl.storage import Run
+from queuectl.times import iso, short, spoken
+from queuectl.worker_manager import Standing
+
+COLOURS = {
+    State.PENDING: "cyan",
+    State.PROCESSING: "blue",
+    State.COMPLETED: "green",
+    State.FAILED: "yellow",
+    State.DEAD: "red",
+    State.CANCELLED: "magenta",
+}
+NARROWEST = 10
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, indent=2)
+
+
+def state_text(state: State) -> str:
+    return click.style(state.value, fg=COLOURS[state])
+
+
+def table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
+    """A table whose last column gives way where the terminal is too narrow."""
+    from tabulate import tabulate
+
+    def drawn(cells: Sequence[Sequence[Any]]) -> str:
+        return tabulate(cells, headers=headers, tablefmt="simple", disable_numparse=True)
+
+    text = drawn(rows)
+    if rows and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        excess = max(len(click.unstyle(line)) for line in text.splitlines()) - width
+        if excess > 0:
+            last = max(len(str(row[-1])) for row in rows)
+            text = drawn([[*row[:-1], cut(str(row[-1]), max(NARROWEST, last - excess))] for row in rows])
+    return text
+
+
+def cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- jobs ---
+
+
+def job_json(job: Job, runs: Sequence[Run] | None = None) -> dict[str, Any]:
+    """A job without what it printed; with its tries, and then also with that, for `show`."""
+    found: dict[str, Any] = {
+        "id": job.id,
+        "command": json.loads(job.argv) if job.argv else job.command,
+        "state": job.state.value,
+        "priority": job.priority,
+        "waiting_time": job.waiting_time,
+        "effective_priority": job.effective_priority,
+        "attempts": job.attempts,
+        "max_retries": job.max_retries,
+        "timeout": job.timeout,
+        "backoff_base": job.backoff_base,
+        "created_at": iso(job.created_at),
+        "updated_at": iso(job.updated_at),
+        "run_at": iso(job.run_at),
+        "started_at": iso(job.started_at),
+        "finished_at": iso(job.finished_at),
+        "duration_seconds": job.duration_seconds,
+        "exit_code": job.exit_code,
+        "error_message": job.error_message,
+        "worker": job.worker,
+        "cwd": job.cwd,
+    }
+    if runs is not None:
+        found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in runs])
+    return found
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    return dict(run._asdict(), started_at=iso(run.started_at), finished_at=iso(run.finished_at))
+
+
+def job_table(jobs: Sequence[Job]) -> str:
+    rows = [
+        (job.id, state_text(job.state), priority_text(job), tries_text(job), when_text(job), one_line(job.command))
+        for job in jobs
+    ]
+    return table(rows, ["id", "state", "priority", "tries", "when", "command"])
+
+
+def dead_table(jobs: Sequence[Job]) -> str:
+    rows = [
+        (job.id, tries_text(job), short(job.finished_at), job.error_message or "", one_line(job.command))
+        for job in jobs
+    ]
+    return table(rows, ["id", "tries", "died", "why", "command"])
+
+
+def priority_text(job: Job) -> str:
+    return f"{job.priority}+{job.waiting_time}" if job.waiting_time else str(job.priority)
+
+
+def tries_text(job: Job) -> str:
+    return f"{job.attempts}/{job.max_retries + 1}"
+
+
+def when_text(job: Job) -> str:
+    if job.state is State.PROCESSING:
+        return f"since {short(job.started_at)}"
+    if job.state in (State.PENDING, State.FAILED):
+        return f"from {short(job.due_at)}" if job.due_at else f"waiting since {short(job.since_at)}"
+    return f"ended {short(job.finished_at)}"
+
+
+def job_details(job: Job, runs: Sequence[Run]) -> str:
+    facts = [
+        ("job", job.id),
+        ("command", job.command),
+        ("state", state_text(job.state) + (f": {job.error_message}" if job.error_message else "")),
+        ("priority", f"{job.priority} + {job.waiting_time} for waiting = {job.effective_priority}"),
+        ("tries", f"{job.attempts} of {job.max_retries + 1}"),
+        ("time limit", f"{job.timeout} s" if job.timeout else "none"),
+        ("directory", job.cwd),
+        ("created", short(job.created_at)),
+        ("not before", short(job.run_at)),
+        ("started", short(job.started_at)),
+        ("ended", short(job.finished_at)),
+        ("took", spoken(job.duration_seconds) if job.duration_seconds is not None else ""),
+        ("exit code", "" if job.exit_code is None else str(job.exit_code)),
+        ("worker", job.worker or ""),
+    ]
+    text = "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
+    if len(runs) > 1:
+        rows = [
+            (run.attempt, run.outcome, short(run.started_at), spoken(run.duration_seconds), run.error_message or "")
+            for run in runs
+        ]
+        text += "\n\n" + table(rows, ["try", "outcome", "started", "took", "why"])
+    for title, printed in (("output", job.output), ("stderr", job.stderr)):
+        if printed:
+            text += f"\n\n{click.style(title, bold=True)}\n{printed.rstrip()}"
+    return text
+
+
+# --- workers ---
+
+
+def worker_json(standing: Standing, now: int) -> dict[str, Any]:
+    worker, job = standing.worker, standing.job
+    return {
+        "name": worker.name,
+        "pid": worker.pid,
+        "host": worker.host,
+        "state": worker_state(standing),
+        "job": job.id if job else None,
+        "started_at": iso(worker.started_at),
+        "heartbeat_at": iso(worker.heartbeat_at),
+        "heartbeat_age_seconds": max(0, now - worker.heartbeat_at) / 1000,
+        "processed": worker.processed,
+    }
+
+
+def worker_state(standing: Standing) -> str:
+    if standing.is_lost:
+        return "lost"
+    if standing.worker.stop_grace is not None:
+        return "stopping"
+    return "busy" if standing.job else "idle"
+
+
+def worker_table(standings: Sequence[Standing], now: int) -> str:
+    colours = {"lost": "red", "stopping": "yellow", "busy": "blue", "idle": "green"}
+    rows = []
+    for standing in standings:
+        worker, state = standing.worker, worker_state(standing)
+        rows.append(
+            (
+                worker.name,
+                worker.pid,
+                click.style(state, fg=colours[state]),
+                standing.job.id if standing.job else "",
+                worker.processed,
+                f"{spoken(max(0, now - worker.heartbeat_at) / 1000)} ago",
+                short(worker.started_at),
+            )
+        )
+    return table(rows, ["worker", "pid", "state", "job", "jobs done", "heartbeat", "started"])
+
+
+# --- figures ---
+
+
+def metrics_json(metrics: Metrics) -> dict[str, Any]:
+    return {
+        "events": metrics.events,
+        "run_seconds": metrics.run_seconds._asdict(),
+        "waiting_seconds": metrics.waiting_seconds._asdict(),
+        "jobs_per_minute": round(metrics.jobs_per_minute, 3),
+        "recent": [dict(event._asdict(), at=iso(event.at)) for event in metrics.recent],
+    }
+
+
+def metrics_text(metrics: Metrics) -> str:
+    events = table([list(metrics.events.values())], list(metrics.events))
+    spreads = table(
+        [spread_row("run time", metrics.run_seconds), spread_row("waiting time", metrics.waiting_seconds)],
+        ["of the last 1,000 runs", "average", "median", "95th percentile"],
+    )
+    parts = [events, spreads, f"{metrics.jobs_per_minute:.1f} jobs a minute lately"]
+    if metrics.recent:
+        rows = [(short(event.at), event.event, event.job_id, event.worker or "") for event in metrics.recent]
+        parts.append(table(rows, ["when", "event", "job", "worker"]))
+    return "\n\n".join(parts)
+
+
+def spread_row(name: str, spread: Spread) -> list[str]:
+    return [name, *("–" if value is None else spoken(value) for value in spread)]

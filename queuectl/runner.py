@@ -1,0 +1,152 @@
+"""Run one command: give it its directory, environment and files, watch it, and say what came of it.
+
+Output goes from the command to the spool files and never through this process's memory; only its last part is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from queuectl import platforms
+from queuectl.config import Settings
+from queuectl.home import Home
+from queuectl.job import Job, Outcome, State
+
+# How often the watcher is asked while a command runs; with it a finish is on disk within 0.2 s.
+TICK_SECONDS = 0.1
+# How long a command may take to end when asked politely.
+POLITE_SECONDS = 3.0
+
+
+class Interruption(NamedTuple):
+    """Why a run is ended before its time."""
+
+    reason: str
+    state: State | None = None  # what the job becomes, where that is not for its retries to say
+
+
+# Asked at every tick: a reason to end the run, or None to let it go on.
+Watch = Callable[[], Interruption | None]
+
+
+class Runner:
+    """Runs a worker's jobs, one after the other, with one pair of spool files for all of them."""
+
+    def __init__(self, home: Home, worker: str, guardian: platforms.Guardian) -> None:
+        self._home = home
+        self._guardian = guardian
+        self._spool = [Spool(path) for path in home.spool(worker)]
+
+    def run(self, job: Job, mark: str, environment: Mapping[str, str], settings: Settings, watch: Watch) -> Outcome:
+        """Run the job's command to its end; every process of it carries the mark."""
+        began = time.monotonic()
+        self._guardian.watch(mark)
+        try:
+            command = self._start(job, environment, settings.shell, mark)
+        except (OSError, ValueError) as error:
+            self._guardian.release()
+            return Outcome(None, time.monotonic() - began, reason=cannot_start(job, error))
+        try:
+            stopped = self._wait(command, began + job.timeout if job.timeout else None, watch, job.timeout)
+            if stopped:
+                command.end(POLITE_SECONDS)
+            exit_code = command.close()
+        except BaseException:
+            command.end(0)
+            raise
+        duration = time.monotonic() - began
+        self._guardian.release()
+        paths = self._home.kept(job.seq, job.lease)
+        output, stderr = (spool.take(path, settings.max_output) for spool, path in zip(self._spool, paths))
+        if stopped:
+            return Outcome(None, duration, output, stderr, stopped.reason, stopped.state)
+        return Outcome(exit_code, duration, output, stderr)
+
+    def _start(self, job: Job, environment: Mapping[str, str], shell: str, mark: str) -> platforms.Command:
+        argv = json.loads(job.argv) if job.argv else None
+        if argv is None or platforms.needs_shell(argv):
+            argv = platforms.shell_argv(shell, job.command)
+        env = {**environment, **(json.loads(job.env) if job.env else {}), "QUEUECTL_JOB_ID": job.id}
+        stdout, stderr = (spool.open() for spool in self._spool)
+        try:
+            return platforms.Command(argv, job.cwd, env, mark, stdout, stderr)
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+
+    def _wait(
+        self, command: platforms.Command, deadline: float | None, watch: Watch, timeout: int
+    ) -> Interruption | None:
+        """Until the command ends by itself, or there is a reason to end it."""
+        while True:
+            left = TICK_SECONDS if deadline is None else min(TICK_SECONDS, deadline - time.monotonic())
+            if command.wait(max(0.0, left)):
+                return None
+            if deadline is not None and time.monotonic() >= deadline:
+                return Interruption(f"timed out after {timeout} s")
+            interruption = watch()
+            if interruption:
+                return interruption
+
+    def close(self) -> None:
+        for spool in self._spool:
+            spool.remove()
+
+
+class Spool:
+    """A file that one run after the other writes its output to: making a new one for each would cost half the rate."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._make()
+
+    def _make(self) -> None:
+        os.close(os.open(self.path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
+        self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def open(self) -> int:
+        """Emptied, for a command to write to."""
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_TRUNC | getattr(os, "O_BINARY", 0))
+
+    def take(self, keep_as: str, most: int) -> str:
+        """The last `most` bytes that were written, as text; if there were more, the whole is kept elsewhere."""
+        size = os.fstat(self._file).st_size
+        text = as_text(self._last(min(size, most))) if size else ""
+        if size > most:
+            text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
+            os.replace(self.path, keep_as)
+            self._swap()
+        elif platforms.is_written(self._file):
+            # What the command left behind goes on writing, but not into the next job's output.
+            os.remove(self.path)
+            self._swap()
+        return text
+
+    def _last(self, count: int) -> bytes:
+        os.lseek(self._file, -count, os.SEEK_END)
+        return os.read(self._file, count)
+
+    def _swap(self) -> None:
+        os.close(self._file)
+        self._make()
+
+    def remove(self) -> None:
+        os.close(self._file)
+        os.remove(self.path)
+
+
+def as_text(data: bytes) -> str:
+    """Never fails; NUL, which PostgreSQL cannot store, becomes U+FFFD as what is not UTF-8 does."""
+    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def cannot_start(job: Job, error: Exception) -> str:
+    if isinstance(error, OSError) and not os.path.isdir(job.cwd):
+        return f"cannot start: no directory {job.cwd!r}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot start: {error.filename!r}: {error.strerror}"
+    return f"cannot start: {error}"

@@ -1,0 +1,121 @@
+-- The schema, in steps. A database at version N is brought forward by the steps after N, in one transaction.
+
+-- version 1: jobs, their runs, workers, settings and counters
+
+-- What is true of the whole queue: its own id, and the clock it was last seen by.
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+
+CREATE TABLE settings (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+
+-- What only grows: committed enqueues, the newest job's number, and how often the settings were changed.
+CREATE TABLE clock (
+    tick     INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    settings INTEGER NOT NULL
+);
+
+-- Maintained with every change, so that nothing ever has to be counted: how many jobs are in each state,
+-- and how often each event has happened.
+CREATE TABLE totals (
+    pending         INTEGER NOT NULL,
+    processing      INTEGER NOT NULL,
+    completed       INTEGER NOT NULL,
+    failed          INTEGER NOT NULL,
+    dead            INTEGER NOT NULL,
+    cancelled       INTEGER NOT NULL,
+    event_enqueued  INTEGER NOT NULL,
+    event_started   INTEGER NOT NULL,
+    event_completed INTEGER NOT NULL,
+    event_failed    INTEGER NOT NULL,
+    event_dead      INTEGER NOT NULL,
+    event_cancelled INTEGER NOT NULL
+);
+
+-- Each distinct environment once.
+CREATE TABLE environments (
+    hash      TEXT PRIMARY KEY,
+    variables TEXT NOT NULL
+);
+
+CREATE TABLE jobs (
+    seq              INTEGER PRIMARY KEY,
+    id               TEXT NOT NULL UNIQUE,
+    command          TEXT NOT NULL,
+    argv             TEXT,               -- JSON; NULL: the command is a line for the shell
+    state            TEXT NOT NULL,
+    was              TEXT,               -- the state from which it was claimed
+    priority         INTEGER NOT NULL,
+    max_retries      INTEGER NOT NULL,
+    timeout          INTEGER NOT NULL,
+    backoff_base     REAL NOT NULL,
+    attempts         INTEGER NOT NULL,
+    lost             INTEGER NOT NULL,   -- workers lost in a row
+    lease            INTEGER NOT NULL,   -- grows with every claim; only who holds the newest may finish
+    cwd              TEXT NOT NULL,
+    environment      TEXT,               -- a hash
+    env              TEXT,               -- JSON; added to the environment
+    rank             INTEGER,            -- not NULL exactly while the job is in line
+    since_tick       INTEGER,            -- when it began to wait, by the ticks of enqueueing
+    since_at         INTEGER,            -- and by the clock
+    started_tick     INTEGER,
+    due_at           INTEGER,            -- not NULL exactly while it waits for its time to enter the line
+    run_at           INTEGER,
+    created_at       INTEGER NOT NULL,
+    updated_at       INTEGER NOT NULL,
+    started_at       INTEGER,
+    finished_at      INTEGER,
+    duration_seconds REAL,
+    worker           TEXT,
+    exit_code        INTEGER,
+    error_message    TEXT,
+    cancel_reason    TEXT,               -- not NULL: somebody wants its run ended
+    output           TEXT,
+    stderr           TEXT
+);
+
+CREATE INDEX jobs_ready ON jobs (rank, seq) WHERE rank IS NOT NULL;
+CREATE INDEX jobs_due ON jobs (due_at, seq) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_by_state ON jobs (state, seq) WHERE state <> 'pending';
+
+-- One row for each run that has ended. Its output stays in the job's row until the next run begins.
+CREATE TABLE runs (
+    number           INTEGER PRIMARY KEY,
+    seq              INTEGER NOT NULL,
+    lease            INTEGER NOT NULL,
+    attempt          INTEGER NOT NULL,
+    worker           TEXT,
+    waited_seconds   REAL NOT NULL,
+    started_at       INTEGER NOT NULL,
+    finished_at      INTEGER NOT NULL,
+    duration_seconds REAL NOT NULL,
+    outcome          TEXT NOT NULL,      -- completed, failed, dead, cancelled, released or lost
+    exit_code        INTEGER,
+    error_message    TEXT,
+    output           TEXT,
+    stderr           TEXT
+);
+
+CREATE INDEX runs_of_job ON runs (seq, lease);
+
+-- Who works on this queue: one row while it lives, taken away by itself or by who finds it dead.
+CREATE TABLE workers (
+    name         TEXT PRIMARY KEY,
+    pid          INTEGER NOT NULL,
+    start_time   TEXT NOT NULL,          -- with pid, boot and pid space: who it is
+    boot_id      TEXT NOT NULL,
+    pid_space    TEXT NOT NULL,
+    host         TEXT NOT NULL,
+    started_at   INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    processed    INTEGER NOT NULL,
+    stop_grace   REAL                    -- not NULL: asked to stop, with so many seconds for the job in hand
+);
+
+INSERT INTO clock VALUES (0, 0, 0);
+INSERT INTO totals VALUES (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);

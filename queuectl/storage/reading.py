@@ -1,0 +1,228 @@
+"""Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from queuectl import config
+from queuectl.clock import Clock
+from queuectl.config import Settings
+from queuectl.errors import JobNotFound
+from queuectl.job import Job, State
+from queuectl.storage.sql import TOTALS, queries
+from queuectl.times import Millis
+
+# A place in line is counted so far and no further.
+MOST_COUNTED = 1_000
+MOST_LOOKED_AT = 10_000
+AFTER_ALL_JOBS = 2**63 - 1
+STATE = Job._fields.index("state")
+
+
+class Worker(NamedTuple):
+    """A row of `workers`: who it is, and how it is."""
+
+    name: str
+    pid: int
+    start_time: str
+    boot_id: str
+    pid_space: str
+    host: str
+    started_at: Millis
+    heartbeat_at: Millis
+    processed: int
+    stop_grace: float | None
+
+
+class Run(NamedTuple):
+    """A row of `runs`: one try that has ended."""
+
+    lease: int
+    attempt: int
+    worker: str | None
+    started_at: Millis
+    finished_at: Millis
+    duration_seconds: float
+    outcome: str
+    exit_code: int | None
+    error_message: str | None
+
+
+class EndedRun(NamedTuple):
+    """What the figures of `metrics` are taken from."""
+
+    job_id: str
+    worker: str | None
+    started_at: Millis
+    finished_at: Millis
+    duration_seconds: float
+    waited_seconds: float
+    outcome: str
+
+
+class Reader(ABC):
+    def __init__(self, clock: Clock, boot_id: str) -> None:
+        self.clock = clock
+        self.boot_id = boot_id
+        self.sql = queries()
+        self._settings: Settings | None = None
+        self._settings_version = -1
+        self._clock_offset: Millis | None = None
+        self._queue_id: str | None = None
+
+    @abstractmethod
+    def run(self, query: str, **parameters: Any) -> Any:
+        """Execute a named query and return its cursor."""
+
+    @abstractmethod
+    def changed(self) -> bool:
+        """Whether somebody else has committed anything since the last call."""
+
+    @abstractmethod
+    def is_there(self) -> bool:
+        """Whether the database that was opened still is where it was."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def one(self, query: str, **parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+        row = self.run(query, **parameters).fetchone()
+        return None if row is None else row[0]
+
+    def meta(self) -> dict[str, str]:
+        return dict(self.run("meta").fetchall())
+
+    def queue_id(self) -> str:
+        """Tells this queue's runs from those of every other queue on the machine."""
+        if self._queue_id is None:
+            self._queue_id = self.meta()["queue_id"]
+        return self._queue_id
+
+    def totals(self) -> dict[str, int]:
+        """How many jobs are in each state, and how often each event has happened."""
+        return dict(zip(TOTALS, self.run("totals").fetchone()))
+
+    def look_at_clock(self) -> tuple[int, Millis | None]:
+        """The tick, and when the next job is due; and the settings are read again if they have changed."""
+        tick, version, due = self.run("clock").fetchone()
+        if self._settings is None or version != self._settings_version:
+            self._settings = config.settings_from(dict(self.run("settings").fetchall()))
+            self._settings_version = version
+        return tick, due
+
+    def settings(self) -> Settings:
+        """What is in force now."""
+        self.look_at_clock()
+        return self.known_settings
+
+    @property
+    def known_settings(self) -> Settings:
+        """What was in force when this connection last looked at the clock, as every transaction does."""
+        return self._settings or self.settings()
+
+    # --- the line ---
+
+    def has_work(self) -> bool:
+        """Whether a claim would find a job, without taking the lock that a claim takes."""
+        if self.one("head") is not None:
+            return True
+        due = self.next_due()
+        return due is not None and due <= self.clock.now()
+
+    def next_due(self) -> Millis | None:
+        return self.look_at_clock()[1]
+
+    def ahead(self, rank: int, seq: int) -> int:
+        """How many stand before this place in line, counted to MOST_COUNTED."""
+        return int(self.one("ahead", rank=rank, seq=seq, most=MOST_COUNTED))
+
+    # --- jobs ---
+
+    def job(self, job_id: str) -> Job:
+        """The job with all that it printed."""
+        row = self.run("job", id=job_id).fetchone()
+        if row is None:
+            raise JobNotFound(job_id, self._nearest(job_id))
+        return self._aged([as_job(row)])[0]
+
+    def glance(self, job_id: str) -> Job:
+        """The job without what it printed, for who looks often."""
+        row = self.run("glance", id=job_id).fetchone()
+        if row is None:
+            raise JobNotFound(job_id, self._nearest(job_id))
+        return as_job(row)
+
+    def cancel_reason(self, job: Job) -> str | None:
+        """Why somebody wants the job cancelled, if anybody does."""
+        reason: str | None = self.one("cancel_reason", seq=job.seq)
+        return reason
+
+    def printed(self, seq: int, lease: int) -> tuple[str, str]:
+        """What a run that has ended printed to stdout and stderr: the newest one's is in the job's row."""
+        row = self.run("printed", seq=seq, lease=lease).fetchone() or (None, None)
+        return row[0] or "", row[1] or ""
+
+    def jobs(self, state: State | None, limit: int, before: int = AFTER_ALL_JOBS) -> list[Job]:
+        """The newest jobs, or pending ones as they will run; without what they printed."""
+        if state is State.PENDING:
+            rows = self.run("pending", limit=limit, most=MOST_LOOKED_AT)
+        elif state is None:
+            rows = self.run("jobs", before=before, limit=limit)
+        else:
+            rows = self.run("jobs_in_state", state=state.value, before=before, limit=limit)
+        return self._aged([as_job(row) for row in rows.fetchall()])
+
+    def _aged(self, jobs: list[Job]) -> list[Job]:
+        """The jobs with the waiting_time that each has earned: until now, or until it was started."""
+        (tick, _), now = self.look_at_clock(), self.clock.now()
+        aging = self.known_settings.aging_rule
+        aged = []
+        for job in jobs:
+            if job.since_tick is not None and job.since_at is not None:
+                if job.started_tick is None or job.started_at is None:
+                    waited = aging.waiting_time(tick - job.since_tick, now - job.since_at)
+                else:
+                    waited = aging.waiting_time(job.started_tick - job.since_tick, job.started_at - job.since_at)
+                job = job._replace(waiting_time=waited)
+            aged.append(job)
+        return aged
+
+    def _nearest(self, job_id: str) -> str | None:
+        from difflib import get_close_matches
+
+        rows = self.run("ids_near", id=job_id).fetchall() + self.run("newest_ids").fetchall()
+        near = get_close_matches(job_id, [row[0] for row in rows], 1)
+        return near[0] if near else None
+
+    def runs_of(self, job: Job) -> list[Run]:
+        return [Run(*row) for row in self.run("runs_of", seq=job.seq).fetchall()]
+
+    def newest_runs(self, limit: int) -> list[EndedRun]:
+        return [EndedRun(*row) for row in self.run("newest_runs", limit=limit).fetchall()]
+
+    def environment(self, hash: str) -> str | None:
+        """The stored environment, as JSON."""
+        variables: str | None = self.one("environment", hash=hash)
+        return variables
+
+    # --- workers ---
+
+    def workers(self) -> list[Worker]:
+        return [Worker(*row) for row in self.run("workers").fetchall()]
+
+    def stop_grace(self, name: str) -> float | None:
+        """How long the worker may go on with the job in hand, if it was asked to stop."""
+        grace: float | None = self.one("stop_grace", name=name)
+        return grace
+
+    def held_by(self, worker: str) -> list[Job]:
+        return [as_job(row) for row in self.run("held_by", worker=worker).fetchall()]
+
+
+def as_job(row: Sequence[Any]) -> Job:
+    values = list(row)
+    values[STATE] = State(values[STATE])
+    return Job(*values)

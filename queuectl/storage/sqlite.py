@@ -1,0 +1,155 @@
+"""The queue in one SQLite file: what only this engine does."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from queuectl.clock import Clock
+from queuectl.errors import StorageError
+from queuectl.storage.base import Storage
+from queuectl.storage.sql import migrations
+
+OLDEST_SQLITE = (3, 35, 0)  # RETURNING
+BUSY_SECONDS = 60.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
+# A commit that need not wait for the disk is synced when the last sync is so long ago.
+SYNC_SECONDS = 0.1
+NONE: Mapping[str, Any] = {}
+
+
+class SQLiteStorage(Storage):
+    def __init__(self, path: str, clock: Clock, boot_id: str) -> None:
+        super().__init__(clock, boot_id)
+        self.path = path
+        self._full: bool | None = None
+        self._synced_at = 0.0
+        self._unsynced_since: float | None = None
+        self._version_seen: int | None = None
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StorageError(
+                f"SQLite {sqlite3.sqlite_version} is too old: queuectl needs 3.35 or later. Use a newer Python"
+            )
+        self._connect()
+
+    def _connect(self) -> None:
+        if not os.path.exists(self.path):
+            # Made here, and not by SQLite, so that it is its owner's only, whatever the umask.
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            except OSError as error:
+                raise StorageError(f"Cannot make {self.path}: {error.strerror}. Is its directory writable?") from error
+        self._inode = os.stat(self.path).st_ino
+        self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+        self._migrate()
+
+    def _migrate(self) -> None:
+        steps = migrations()
+        version = self._schema_version()
+        if version == len(steps):
+            return
+        if version == 0:
+            self._execute("PRAGMA journal_mode = WAL")
+        self.begin(durable=True)
+        try:
+            version = self._schema_version()  # another process may have been first
+            if version > len(steps):
+                raise StorageError(
+                    f"{self.path} is of version {version}, and this queuectl knows versions up to {len(steps)}. "
+                    "Use the newer queuectl: pip install --upgrade queuectl"
+                )
+            for step in steps[version:]:
+                for statement in step:
+                    self._execute(statement)
+            if version == 0:
+                self.run("set_meta", name="queue_id", value=os.urandom(4).hex())
+            self._execute(f"PRAGMA user_version = {len(steps)}")
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _schema_version(self) -> int:
+        return int(self._execute("PRAGMA user_version").fetchone()[0])
+
+    def run(self, query: str, **parameters: Any) -> sqlite3.Cursor:
+        return self._execute(self.sql[query], parameters)
+
+    def run_many(self, query: str, rows: Iterable[Mapping[str, Any]]) -> int:
+        try:
+            return self._database.executemany(self.sql[query], rows).rowcount
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _execute(self, sql: str, parameters: Mapping[str, Any] = NONE) -> sqlite3.Cursor:
+        """Execute, waiting while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
+        pause, give_up = SHORTEST_PAUSE, 0.0
+        while True:
+            try:
+                return self._database.execute(sql, parameters)
+            except sqlite3.OperationalError as error:
+                give_up = give_up or time.monotonic() + BUSY_SECONDS
+                if "locked" not in str(error) or time.monotonic() > give_up:
+                    raise self._explained(error) from error
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def begin(self, durable: bool) -> None:
+        full = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
+        if full is not self._full:
+            self._execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._full = full
+        # SQLite has no SKIP LOCKED: taking the write lock first makes the claim exclusive.
+        self._execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._execute("COMMIT")
+        if self._full:
+            self._synced_at, self._unsynced_since = time.monotonic(), None
+        elif self._unsynced_since is None:
+            self._unsynced_since = time.monotonic()
+
+    def rollback(self) -> None:
+        if self._database.in_transaction:
+            self._database.execute("ROLLBACK")
+
+    def unsynced_seconds(self) -> float:
+        return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
+
+    def changed(self) -> bool:
+        version = self._execute("PRAGMA data_version").fetchone()[0]
+        before, self._version_seen = self._version_seen, version
+        return bool(version != before)
+
+    def is_there(self) -> bool:
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        said = str(error)
+        for sign, advice in ADVICE.items():
+            if sign in said:
+                return StorageError(f"{self.path}: {advice}")
+        return StorageError(f"{self.path}: {said}")
+
+
+# What SQLite says, and what a person can do about it.
+ADVICE = {
+    "not a database": "this file is not a database. Move it away, or set QUEUECTL_HOME to another directory",
+    "malformed": "the database is damaged. Move it away, or restore a backup",
+    "disk is full": "the disk is full, nothing was stored. Free some space and try again",
+    "disk I/O error": "the disk cannot be read or written. Is it full, or gone?",
+    "readonly database": "the database may not be written to. Check who owns it and its permissions",
+    "unable to open": "the database cannot be opened. Check that its directory is there and is yours",
+    "locked": "another process has kept the database locked for a minute. Look for one that hangs, and try again",
+}

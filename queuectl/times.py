@@ -1,0 +1,70 @@
+"""Times and durations as people write and read them. Stored times are UTC epoch milliseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from queuectl.errors import InvalidInput
+
+Millis = int
+
+UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
+LONGEST_SECONDS = 100 * 365 * 86400
+LATEST: Millis = 253_402_214_400_000  # 9999-12-31: a day short of where datetime ends, in any time zone
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `90`, `1.5s`, `10m`, `2h30m` or `1d`."""
+    found = DURATION.fullmatch(text.strip().lower())
+    if not found or not any(found.groups()):
+        raise InvalidInput(f"{text!r} is not a duration. Write it like 90, 10m, 2h30m or 1d")
+    seconds = sum(float(number or 0) * unit for number, unit in zip(found.groups(), UNIT_SECONDS.values()))
+    if seconds > LONGEST_SECONDS:
+        raise InvalidInput(f"{text!r} is longer than a hundred years. Write it like 90, 10m, 2h30m or 1d")
+    return seconds
+
+
+def parse_time(text: str) -> Millis:
+    """The moment that an ISO 8601 text names; without an offset it is local time."""
+    iso = text.strip()
+    if iso.endswith(("Z", "z")):  # Python 3.10 does not read it
+        iso = iso[:-1] + "+00:00"
+    try:
+        moment = round(datetime.fromisoformat(iso).timestamp() * 1000)
+        if not 0 <= moment <= LATEST:
+            raise ValueError
+    except (ValueError, OverflowError, OSError):
+        raise InvalidInput(
+            f"{text!r} is not a time. Write it like 2027-01-31T02:00:00 or 2027-01-31T02:00+01:00"
+        ) from None
+    return moment
+
+
+def iso(moment: Millis | None) -> str | None:
+    """ISO 8601 with the local offset, for JSON."""
+    return None if moment is None else local(moment).isoformat(timespec="milliseconds")
+
+
+def short(moment: Millis | None) -> str:
+    """Local time for a table."""
+    return "" if moment is None else local(moment).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def local(moment: Millis) -> datetime:
+    return datetime.fromtimestamp(moment / 1000, timezone.utc).astimezone()
+
+
+def spoken(seconds: float) -> str:
+    """A duration for people: `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

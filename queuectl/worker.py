@@ -1,0 +1,265 @@
+"""The detached process: claim, run, finish, until told to stop.
+
+It is started as a file, by `worker start`; what it has to say goes to its log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if not __package__:  # started as a file: the package is to be found, and not what is in it
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+import argparse
+import gc
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from queuectl import platforms
+from queuectl.errors import LeaseLost, QueueError, StorageError
+from queuectl.event_log import EventLog
+from queuectl.home import Home, open_home
+from queuectl.job import Job, Outcome, State
+from queuectl.recovery import recover, run_mark
+from queuectl.runner import Interruption, Runner
+from queuectl.storage import Storage, Worker, open_storage
+
+LOOK_SECONDS = 0.1  # between two looks at the stop request while busy
+RECOVER_SECONDS = 2.0  # between two looks for dead workers
+SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
+RETRY_SECONDS = 1.0  # while the database cannot be used
+ENVIRONMENTS_KEPT = 100
+GC_THRESHOLD = 50_000  # a job leaves next to no cycles behind, and looking for them takes a twentieth of its time
+
+Result = TypeVar("Result")
+
+
+class StopRequest:
+    """Whether to stop, and until when the job in hand may go on. Signals and the database both say so."""
+
+    def __init__(self, log: EventLog) -> None:
+        self.log = log
+        self.deadline: float | None = None
+        self.signals = 0
+
+    def on_signal(self, number: int, frame: Any) -> None:
+        self.signals += 1
+
+    def ask(self, grace_seconds: float) -> None:
+        deadline = time.monotonic() + grace_seconds
+        if self.deadline is None:
+            self.log.info(f"stopping; the job in hand has {grace_seconds:g} s")
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+
+    @property
+    def asked(self) -> bool:
+        return self.deadline is not None
+
+    @property
+    def overdue(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+
+class WorkerProcess:
+    def __init__(self, name: str, home: Home, storage: Storage, guardian: platforms.Guardian, log: EventLog) -> None:
+        self.name = name
+        self.log = log
+        self.home = home
+        self.storage = storage
+        self.guardian = guardian
+        self.runner = Runner(home, name, guardian)
+        self.stop = StopRequest(log)
+        self.processed = 0
+        self._environments: dict[str, dict[str, str]] = {}
+        self._looked_at = self._heartbeat_at = self._recovered_at = 0.0
+
+    def work(self) -> None:
+        job: Job | None = None
+        while not self._stopping():
+            job = job or self._claim()
+            if job is None:
+                self._idle()
+                continue
+            outcome = self._run(job)
+            job = self._finish(job, outcome)
+        if job is not None:  # claimed, and then told to stop
+            self._finish(job, Outcome(None, 0.0, state=State.PENDING))
+        self._bring_to_disk()
+
+    # --- one job ---
+
+    def _claim(self) -> Job | None:
+        if not self._patiently(self.storage.has_work):
+            return None
+        return self._patiently(lambda: self.storage.claim(self.name))
+
+    def _run(self, job: Job) -> Outcome:
+        self.log.info(f"job {job.id}: try {job.attempts} started")
+        mark, environment = run_mark(self.storage, job), self._environment(job)
+        return self.runner.run(job, mark, environment, self.storage.known_settings, lambda: self._watch(job))
+
+    def _finish(self, job: Job, outcome: Outcome) -> Job | None:
+        """Store the outcome, and take the next job unless it is time to stop."""
+        said = outcome.reason or ("not run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
+        self.log.info(f"job {job.id}: try {job.attempts} ended after {outcome.duration_seconds:.3f} s: {said}")
+        next_for = None if self.stop.asked else self.name
+        try:
+            following = self._patiently(lambda: self.storage.finish(job, outcome, next_for))
+        except LeaseLost as error:
+            self.log.warning(str(error))
+            return None
+        self.processed += outcome.state is not State.PENDING
+        return following
+
+    def _environment(self, job: Job) -> dict[str, str]:
+        if job.environment is None:
+            return dict(os.environ)
+        if job.environment not in self._environments:
+            if len(self._environments) >= ENVIRONMENTS_KEPT:
+                self._environments.clear()
+            self._environments[job.environment] = json.loads(self.storage.environment(job.environment) or "{}")
+        return self._environments[job.environment]
+
+    def _watch(self, job: Job) -> Interruption | None:
+        """Asked ten times a second while a command runs."""
+        try:
+            self._housekeep()
+            reason = self.storage.cancel_reason(job)
+            if reason is not None:
+                return Interruption(reason, State.CANCELLED)
+        except StorageError as error:
+            self.log.error(str(error))
+        if self.stop.overdue:
+            return Interruption("its worker was stopped", State.PENDING)
+        return None
+
+    # --- between jobs ---
+
+    def _stopping(self) -> bool:
+        self._patiently(self._housekeep)
+        return self.stop.asked
+
+    def _idle(self) -> None:
+        """Until something has changed, a job is due, or it is time to stop."""
+        self._patiently(self._bring_to_disk)
+        due = self._patiently(self.storage.next_due)
+        poll_interval = self._patiently(self.storage.settings).poll_interval
+        while not (self.stop.asked or self.stop.signals or self.storage.changed()):
+            if (due is not None and due <= self.storage.clock.now()) or self.storage.clock_was_set():
+                return
+            time.sleep(poll_interval)
+            self._patiently(self._housekeep)
+
+    def _housekeep(self) -> None:
+        """What has to be done now and then, busy or idle; each at its own pace."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        self.guardian.check()
+        self._read_stop_request()
+        if (
+            self.storage.clock_was_set()
+            or self.storage.unsynced_seconds() >= SYNC_SECONDS
+            or now - self._heartbeat_at >= self.storage.settings().heartbeat_interval
+        ):
+            self._beat()
+        if now - self._recovered_at >= RECOVER_SECONDS:
+            self._recovered_at = now
+            for worker, job, verdict in recover(self.storage, self.home):
+                self.log.warning(
+                    f"worker {worker.name} died; its job {job.id} is {verdict.state}: {verdict.error_message}"
+                )
+
+    def _read_stop_request(self) -> None:
+        if self.stop.signals:
+            # A second signal means: at once.
+            self.stop.ask(self.storage.settings().stop_grace if self.stop.signals == 1 else 0)
+        grace = self.storage.stop_grace(self.name)
+        if grace is not None:
+            self.stop.ask(grace)
+
+    def _beat(self) -> None:
+        self._heartbeat_at = time.monotonic()
+        if not self.storage.is_there() or not self.storage.heartbeat(self.name, self.processed):
+            self.log.error("the queue no longer knows this worker")
+            self.stop.ask(0)
+
+    def _bring_to_disk(self) -> None:
+        if self.storage.unsynced_seconds():
+            self._beat()
+
+    def _patiently(self, action: Callable[[], Result]) -> Result:
+        """Do it, however long the database cannot be used; a job in hand is not lost because a disk is full."""
+        while True:
+            try:
+                return action()
+            except StorageError as error:
+                self.log.error(f"{error}; trying again")
+                if not self.storage.is_there() or self.stop.signals:
+                    raise
+                time.sleep(RETRY_SECONDS)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--foreground", action="store_true")
+    options = parser.parse_args()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    guardian = platforms.Guardian()  # before the database is opened: a fork must not carry a connection
+    home = open_home()
+    log = EventLog(home.worker_log(options.name), options.foreground)
+    if not options.foreground:
+        let_go_of_stdio()
+    try:
+        return serve(options.name, home, guardian, log)
+    except QueueError as error:
+        log.error(str(error))
+    except Exception:
+        log.exception("the worker failed")
+    return 1
+
+
+def serve(name: str, home: Home, guardian: platforms.Guardian, log: EventLog) -> int:
+    storage = open_storage(home)
+    worker = WorkerProcess(name, home, storage, guardian, log)
+    for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        signal.signal(number, worker.stop.on_signal)
+    storage.add_worker(identity(name, storage.clock.now()))
+    log.info(f"up, pid {os.getpid()}")
+    try:
+        worker.work()
+    finally:
+        worker.runner.close()
+    storage.remove_worker(name)
+    storage.close()
+    log.info(f"stopped after {worker.processed} jobs")
+    return 0
+
+
+def identity(name: str, now: int) -> Worker:
+    pid = os.getpid()
+    start_time = platforms.start_time(pid)
+    assert start_time is not None
+    return Worker(
+        name, pid, start_time, platforms.boot_id(), platforms.pid_space(), socket.gethostname(), now, now, 0, None
+    )
+
+
+def let_go_of_stdio() -> None:
+    """They lead to the log, which could not be rotated on Windows while they do."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Start, stop and list the workers of this machine. It spawns worker.py and never imports it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from queuectl import platforms
+from queuectl.errors import QueueError
+from queuectl.home import Home
+from queuectl.job import Job
+from queuectl.recovery import Condition, conditions, recover
+from queuectl.storage import Storage, Worker
+from queuectl.workers_file import Entry, entry, workers_file
+
+START_SECONDS = 20.0  # a cold start on a slow disk
+POLL_SECONDS = 0.02
+HARD_SECONDS = 5.0  # after the grace time, for the worker to end its job and itself
+LOGS_KEPT = 50
+WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
+
+
+class Standing(NamedTuple):
+    """A worker, how it is, and what it has in hand."""
+
+    worker: Worker
+    condition: Condition
+    job: Job | None
+
+    @property
+    def is_lost(self) -> bool:
+        return self.condition is not Condition.ALIVE
+
+
+# What the manager has to tell while it works; the CLI prints it.
+Tell = Callable[[str], None]
+
+
+class WorkerManager:
+    def __init__(self, home: Home, storage: Storage, tell: Tell = lambda line: None) -> None:
+        self.home = home
+        self.storage = storage
+        self.tell = tell
+
+    # --- looking ---
+
+    def standings(self) -> list[Standing]:
+        """Every worker the queue knows; nothing is changed, also where one is lost."""
+        found = []
+        for worker, condition in conditions(self.storage):
+            held = self.storage.held_by(worker.name)
+            found.append(Standing(worker, condition, held[0] if held else None))
+        return found
+
+    def alive(self) -> int:
+        return sum(condition is Condition.ALIVE for _, condition in conditions(self.storage))
+
+    # --- starting ---
+
+    def start(self, count: int) -> list[Worker]:
+        """Start workers, and return when they are up."""
+        for worker, job, verdict in recover(self.storage, self.home):
+            self.tell(f"Worker {worker.name} was lost; its job {job.id} is {verdict.state}.")
+        self._prune_logs()
+        begun = {name: self._spawn(name) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
+        up: list[Worker] = []
+        try:
+            for name, process in begun.items():
+                up.append(self._wait_until_up(name, process))
+        finally:
+            with self._entries() as entries:
+                entries.extend(entry(worker) for worker in up)
+        return up
+
+    def run_in_foreground(self) -> int:
+        """One worker in this console, until it ends; Ctrl+C reaches it directly."""
+        name = f"w-{os.urandom(3).hex()}"
+        process = subprocess.Popen([*worker_argv(name), "--foreground"])
+        try:
+            worker = self._wait_until_up(name, process)
+            with self._entries() as entries:
+                entries.append(entry(worker))
+        except KeyboardInterrupt:
+            pass
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+    def _spawn(self, name: str) -> subprocess.Popen[bytes]:
+        return platforms.spawn_detached(
+            worker_argv(name), dict(os.environ, QUEUECTL_HOME=self.home.root), self.home.worker_log(name)
+        )
+
+    def _wait_until_up(self, name: str, process: subprocess.Popen[bytes]) -> Worker:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            for worker in self.storage.workers():
+                if worker.name == name:
+                    return worker
+            if process.poll() is not None:
+                break
+            time.sleep(POLL_SECONDS)
+        raise QueueError(f"The worker did not come up: {self._last_words(name)}. Its log: {self.home.worker_log(name)}")
+
+    def _last_words(self, name: str) -> str:
+        with open(self.home.worker_log(name), encoding="utf-8", errors="replace") as log:
+            lines = [line.strip() for line in log if line.strip()]
+        return lines[-1] if lines else "it said nothing"
+
+    def _prune_logs(self) -> None:
+        """Of the workers that are gone, only the newest logs are kept."""
+        known = {worker.name for worker in self.storage.workers()}
+        logs = []
+        for name in os.listdir(self.home.logs):
+            if name.startswith("worker-") and name.partition(".")[0].removeprefix("worker-") not in known:
+                path = os.path.join(self.home.logs, name)
+                logs.append((os.path.getmtime(path), path))
+        for _, path in sorted(logs, reverse=True)[LOGS_KEPT:]:
+            os.remove(path)
+
+    # --- stopping ---
+
+    def stop(self, grace_seconds: float) -> list[tuple[str, bool]]:
+        """Stop this machine's workers: each finishes the job in hand, or is killed with it after the grace time.
+
+        Returns their names, each with whether the worker itself had to be killed.
+        """
+        targets = self._stoppable()
+        for target in targets:
+            self.storage.ask_to_stop(target.name, grace_seconds)
+        deadline = time.monotonic() + grace_seconds + HARD_SECONDS
+        left = targets
+        told = time.monotonic()
+        while left and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            left = [target for target in left if target.is_alive]
+            if left and time.monotonic() - told >= 1:
+                told = time.monotonic()
+                self.tell(self._waiting_for(left, deadline - HARD_SECONDS - told))
+        for target in left:
+            platforms.hard_kill(target.pid, target.start_time)
+            while target.is_alive:
+                time.sleep(POLL_SECONDS)
+        with self._entries() as entries:
+            entries[:] = [known for known in entries if known.is_alive]
+        recover(self.storage, self.home)
+        return [(target.name, target in left) for target in targets]
+
+    def _stoppable(self) -> list[Entry]:
+        """Those of the database and those of workers.json: either may have been lost."""
+        with self._entries() as entries:
+            found = {known.name: known for known in entries if known.is_alive}
+        for worker in self.storage.workers():
+            if entry(worker).is_alive:
+                found[worker.name] = entry(worker)
+        return list(found.values())
+
+    def _waiting_for(self, left: list[Entry], seconds: float) -> str:
+        held = [job.id for target in left for job in self.storage.held_by(target.name)]
+        jobs = f" to finish job {', '.join(held)}" if held else ""
+        return f"Waiting for {len(left)} worker{'s' * (len(left) > 1)}{jobs}; {max(0, seconds):.0f} s left"
+
+    # --- workers.json ---
+
+    def _entries(self) -> AbstractContextManager[list[Entry]]:
+        return workers_file(self.home, self._rebuild)
+
+    def _rebuild(self, aside: str) -> list[Entry]:
+        self.tell(f"Warning: workers.json was damaged. It is now {aside}, and a new one was made from the database.")
+        return [known for known in map(entry, self.storage.workers()) if known.is_alive]
+
+
+def worker_argv(name: str) -> list[str]:
+    return [sys.executable, "-X", "utf8", WORKER_FILE, "--name", name]

@@ -1,0 +1,75 @@
+"""workers.json: which workers run on this machine, by pid and start time.
+
+Read and written under a lock, and replaced whole, so that two who change it at once lose nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from queuectl import platforms
+from queuectl.home import Home
+from queuectl.storage import Worker
+
+
+class Entry(NamedTuple):
+    """A worker by what it said of itself: a pid that was reused is never taken for it."""
+
+    name: str
+    pid: int
+    start_time: str
+    boot_id: str
+    pid_space: str
+
+    @property
+    def is_alive(self) -> bool:
+        here = (platforms.boot_id(), platforms.pid_space())
+        return (self.boot_id, self.pid_space) == here and platforms.start_time(self.pid) == self.start_time
+
+
+def entry(worker: Worker) -> Entry:
+    return Entry(worker.name, worker.pid, worker.start_time, worker.boot_id, worker.pid_space)
+
+
+@contextmanager
+def workers_file(home: Home, rebuild: Callable[[str], list[Entry]]) -> Iterator[list[Entry]]:
+    """The entries, to be changed in place. A damaged file is set aside, and `rebuild` is told where."""
+    with platforms.locked(home.workers_json + ".lock"):
+        entries = _read(home.workers_json)
+        before = None if entries is None else list(entries)
+        if entries is None:
+            aside = f"{home.workers_json}.damaged-{time.time_ns()}"
+            os.replace(home.workers_json, aside)
+            entries = rebuild(aside)
+        yield entries
+        if entries != before:
+            _write(home.workers_json, entries)
+
+
+def _read(path: str) -> list[Entry] | None:
+    """None if the file is there and cannot be understood."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [_checked(Entry(**item)) for item in json.load(file)["workers"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _checked(found: Entry) -> Entry:
+    if type(found.pid) is not int or not all(isinstance(text, str) for text in (found.name, *found[2:])):
+        raise ValueError
+    return found
+
+
+def _write(path: str, entries: list[Entry]) -> None:
+    new = f"{path}.new"
+    with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        json.dump({"workers": [entry._asdict() for entry in entries]}, file, indent=1)
+    os.replace(new, path)

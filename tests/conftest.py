@@ -1,0 +1,112 @@
+"""What tests share: a home of their own, a clock that they set, and the certainty that no worker is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from queuectl.clock import Clock
+from queuectl.storage.base import Storage
+from queuectl.storage.sqlite import SQLiteStorage
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "queuectl.py"
+
+
+class SetClock(Clock):
+    """Time that passes only when a test says so; the wall clock can also be set, as by a user."""
+
+    def __init__(self) -> None:
+        self.steady_now = 1_000_000
+        self.wall_offset = 1_790_000_000_000
+
+    def now(self) -> int:
+        return self.steady_now + self.wall_offset
+
+    def steady(self) -> int:
+        return self.steady_now
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.steady_now += round(seconds * 1000)
+
+    def be_set(self, seconds: float) -> None:
+        self.wall_offset += round(seconds * 1000)
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def connect(tmp_path: Path, clock: SetClock) -> Iterator[Callable[[], Storage]]:
+    """Opens one more connection to the same database."""
+    opened: list[Storage] = []
+
+    def connection() -> Storage:
+        opened.append(SQLiteStorage(str(tmp_path / "queuectl.db"), clock, "this boot"))
+        return opened[-1]
+
+    yield connection
+    for storage in opened:
+        storage.close()
+
+
+@pytest.fixture
+def storage(connect: Callable[[], Storage]) -> Storage:
+    return connect()
+
+
+class Cli:
+    """queuectl as a user runs it: a process of its own, with a home of its own."""
+
+    def __init__(self, home: Path, cwd: Path) -> None:
+        self.home = home
+        self.cwd = cwd
+        self.env = {**os.environ, "QUEUECTL_HOME": str(home)}
+
+    def __call__(
+        self, *args: str, input: str | bytes | None = None, cwd: Path | None = None, timeout: float = 60, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        data = input.encode() if isinstance(input, str) else input
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), *args],
+            input=data,
+            stdin=subprocess.DEVNULL if data is None else None,
+            capture_output=True,
+            cwd=cwd or self.cwd,
+            env={**self.env, **env},
+            timeout=timeout,
+        )
+        out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    def ok(self, *args: str, **options: object) -> str:
+        """Its stdout, when it is to succeed."""
+        done = self(*args, **options)  # type: ignore[arg-type]
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    caller = Cli(tmp_path / "home", cwd)
+    yield caller
+    if caller.home.exists():
+        caller("worker", "stop", "--force")
+
+
+def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Wait for a condition, and fail when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that in time"
+        time.sleep(0.02)
