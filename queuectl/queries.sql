@@ -15,7 +15,11 @@ UPDATE jobs SET
     rank = rank + :millis * :delta,
     due_at = CASE WHEN state = 'failed' THEN due_at + :delta ELSE due_at END,
     run_at = CASE WHEN state = 'failed' THEN run_at + :delta ELSE run_at END
-WHERE state IN ('pending', 'failed', 'processing');
+WHERE seq IN (
+    SELECT seq FROM jobs WHERE rank IS NOT NULL
+    UNION ALL SELECT seq FROM jobs WHERE due_at IS NOT NULL
+    UNION ALL SELECT seq FROM jobs WHERE state = 'processing' AND state <> 'pending'
+);
 
 -- settings: only those that differ from their defaults have a row
 SELECT name, value FROM settings;
@@ -203,8 +207,9 @@ SELECT id FROM (SELECT id FROM jobs WHERE id < :id ORDER BY id DESC LIMIT 50) AS
 SELECT id FROM jobs ORDER BY seq DESC LIMIT 100;
 
 -- newest_runs: what the percentiles and the rate are taken over
-SELECT jobs.id, runs.worker, runs.started_at, runs.finished_at, runs.duration_seconds, runs.waited_seconds, runs.outcome
-FROM runs JOIN jobs ON jobs.seq = runs.seq ORDER BY number DESC LIMIT :limit;
+SELECT (SELECT id FROM jobs WHERE jobs.seq = runs.seq),
+    worker, started_at, finished_at, duration_seconds, waited_seconds, outcome
+FROM runs ORDER BY number DESC LIMIT :limit;
 
 -- workers
 
@@ -229,4 +234,4 @@ UPDATE workers SET stop_grace = :stop_grace WHERE name = :name;
 DELETE FROM workers WHERE name = :name;
 
 -- held_by: what a worker has in hand
-SELECT {job} FROM jobs WHERE state = 'processing' AND worker = :worker;
+SELECT {job} FROM jobs WHERE state = 'processing' AND state <> 'pending' AND worker = :worker;

@@ -1,0 +1,165 @@
+"""The order in which jobs run is, to the letter, that of the naive rule; and nobody is passed for ever."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from conftest import SetClock
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive import NaiveQueue, Row
+
+from queuectl.job import Job, NewJob, Outcome, State
+from queuectl.ranking import parse_aging
+from queuectl.storage import base
+from queuectl.storage.sqlite import SQLiteStorage
+
+BATCH = 3
+AGINGS = ["1 enqueue", "3 enqueues", "2s", "60s", "off"]
+
+priorities = st.integers(1, 10)
+delays = st.none() | st.integers(0, 20)
+steps = st.one_of(
+    st.tuples(st.just("enqueue"), st.lists(st.tuples(priorities, delays), min_size=1, max_size=4)),
+    st.tuples(st.just("claim"), st.none()),
+    st.tuples(st.just("end"), st.sampled_from(["complete", "fail", "fail", "release", "lose"])),
+    st.tuples(st.just("pass"), st.integers(1, 15)),
+    st.tuples(st.just("retry"), st.none()),
+    st.tuples(st.just("aging"), st.sampled_from(AGINGS)),
+)
+
+
+def new_job(priority: int = 5, **fields: Any) -> NewJob:
+    values: dict[str, Any] = dict(
+        id=None, command="true", argv=None, max_retries=2, timeout=0, backoff_base=2.0, run_at=None, cwd="/", env=None
+    )
+    return NewJob(**{**values, "priority": priority, **fields})
+
+
+class Both:
+    """The real queue, through two connections in turn, and the naive one beside it."""
+
+    def __init__(self, directory: str) -> None:
+        self.clock = SetClock()
+        path = str(Path(directory) / "queuectl.db")
+        self.connections = [SQLiteStorage(path, self.clock, "this boot") for _ in range(2)]
+        self.naive = NaiveQueue(parse_aging("1 enqueue"), BATCH)
+        self.running: list[Job] = []
+        self.turn = 0
+        self.always_one_enqueue = True
+
+    @property
+    def storage(self) -> SQLiteStorage:
+        self.turn += 1
+        return self.connections[self.turn % 2]
+
+    def enqueue(self, jobs: list[tuple[int, int | None]]) -> None:
+        now = self.clock.now()
+        new = [new_job(priority, run_at=None if delay is None else now + delay * 1000) for priority, delay in jobs]
+        added = self.storage.add(new)
+        self.naive.enqueue(now, [(stored.seq, job.priority, job.run_at) for stored, job in zip(added, new)])
+
+    def claim(self, _: None) -> None:
+        waiting_before = {row.seq: self.naive.tick - row.enqueues for row in self.naive._waiting()}
+        expected = self.naive.claim(self.clock.now())
+        job = self.storage.claim("a worker")
+        assert (job and job.seq) == (expected and expected.seq)
+        if job and expected:
+            self.running.append(job)
+            if self.always_one_enqueue:
+                self.nobody_was_passed_too_often(expected, waiting_before)
+
+    def nobody_was_passed_too_often(self, claimed: Row, since: dict[int, int]) -> None:
+        for row in self.naive._waiting():
+            if row.due_at is None and row.seq in since:
+                assert claimed.enqueued_tick < since[row.seq] + 9
+
+    def end(self, how: str) -> None:
+        if not self.running:
+            return
+        job = self.running.pop(0)
+        storage, now = self.storage, self.clock.now()
+        ran = (now - (job.started_at or now)) / 1000
+        if how == "complete":
+            storage.finish(job, Outcome(0, ran))
+        elif how == "fail":
+            storage.finish(job, Outcome(1, ran))
+        elif how == "release":
+            storage.finish(job, Outcome(None, ran, state=State.PENDING))
+        else:
+            storage.lose(job, rebooted=False)
+        after = storage.job(job.id)
+        if after.state is State.FAILED:
+            assert after.run_at is not None
+            self.naive.fail(now, job.seq, after.run_at)
+        elif after.state is State.PENDING:
+            self.naive.put_back(now, job.seq)
+        else:
+            self.naive.end(job.seq, after.state.value)
+
+    def pass_(self, seconds: int) -> None:
+        self.clock.pass_seconds(seconds)
+
+    def retry(self, _: None) -> None:
+        dead = self.storage.jobs(State.DEAD, 1)
+        if dead:
+            self.storage.retry(dead)
+            self.naive.retry(self.clock.now(), dead[0].seq)
+
+    def aging(self, rule: str) -> None:
+        self.always_one_enqueue = self.always_one_enqueue and rule == "1 enqueue"
+        self.storage.set_setting("aging", rule)
+        self.naive.aging = parse_aging(rule)
+
+    def waiting_times_are_those_of_the_rule(self) -> None:
+        self.naive._bump_by_the_clock(self.clock.now())
+        for row in self.naive._waiting():
+            shown = self.storage.job(str(row.seq)).effective_priority
+            assert shown == int(self.naive.effective(row))
+
+    def close(self) -> None:
+        for connection in self.connections:
+            connection.close()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(steps, min_size=5, max_size=60))
+def test_the_job_claimed_is_the_one_that_the_naive_rule_picks(script: list[tuple[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as directory, mock.patch.object(base, "DUE_BATCH", BATCH):
+        both = Both(directory)
+        try:
+            for name, argument in script:
+                getattr(both, {"pass": "pass_"}.get(name, name))(argument)
+            both.waiting_times_are_those_of_the_rule()
+            for _ in range(30):
+                both.clock.pass_seconds(5)
+                both.claim(None)
+        finally:
+            both.close()
+
+
+def test_a_job_of_the_lowest_priority_waits_for_nine_enqueues_at_most(storage: SQLiteStorage) -> None:
+    [patient] = storage.add([new_job(1)])
+    urgent = [storage.add([new_job(10)])[0] for _ in range(20)]
+    order = [job.seq for job in iter(lambda: storage.claim("a worker"), None)]
+    assert order.index(patient.seq) == 8
+    assert order == [job.seq for job in urgent[:8]] + [patient.seq] + [job.seq for job in urgent[8:]]
+
+
+def test_the_jobs_of_a_bulk_enqueue_share_one_tick(storage: SQLiteStorage) -> None:
+    bulk = storage.add([new_job(5) for _ in range(50)])
+    [urgent] = storage.add([new_job(7)])
+    order = [job.seq for job in iter(lambda: storage.claim("a worker"), None)]
+    assert order == [urgent.seq] + [job.seq for job in bulk]
+
+
+def test_with_aging_off_a_lower_priority_waits_however_long(storage: SQLiteStorage) -> None:
+    storage.set_setting("aging", "off")
+    [patient] = storage.add([new_job(1)])
+    for _ in range(30):
+        storage.add([new_job(2)])
+    order = [job.seq for job in iter(lambda: storage.claim("a worker"), None)]
+    assert order[-1] == patient.seq
