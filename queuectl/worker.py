@@ -58,7 +58,7 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        return self.deadline is not None
+        return self.deadline is not None or self.signals > 0
 
     @property
     def overdue(self) -> bool:
@@ -149,17 +149,18 @@ class WorkerProcess:
         self._patiently(self._bring_to_disk)
         due = self._patiently(self.storage.next_due)
         poll_interval = self._patiently(self.storage.settings).poll_interval
-        while not (self.stop.asked or self.stop.signals or self.storage.changed()):
+        while not (self.stop.asked or self.storage.changed()):
             if (due is not None and due <= self.storage.clock.now()) or self.storage.clock_was_set():
                 return
             time.sleep(poll_interval)
-            self._patiently(self._housekeep)
+            if self._patiently(self._housekeep):
+                return
 
-    def _housekeep(self) -> None:
-        """What has to be done now and then, busy or idle; each at its own pace."""
+    def _housekeep(self) -> bool:
+        """What has to be done now and then, busy or idle, each at its own pace; True if a job was put back in line."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
-            return
+            return False
         self._looked_at = now
         self.guardian.check()
         self._read_stop_request()
@@ -169,12 +170,13 @@ class WorkerProcess:
             or now - self._heartbeat_at >= self.storage.settings().heartbeat_interval
         ):
             self._beat()
-        if now - self._recovered_at >= RECOVER_SECONDS:
-            self._recovered_at = now
-            for worker, job, verdict in recover(self.storage, self.home):
-                self.log.warning(
-                    f"worker {worker.name} died; its job {job.id} is {verdict.state}: {verdict.error_message}"
-                )
+        if now - self._recovered_at < RECOVER_SECONDS:
+            return False
+        self._recovered_at = now
+        recovered = recover(self.storage, self.home)
+        for worker, job, verdict in recovered:
+            self.log.warning(f"worker {worker.name} died; job {job.id} is {verdict.state}: {verdict.error_message}")
+        return bool(recovered)
 
     def _read_stop_request(self) -> None:
         if self.stop.signals:

@@ -1,0 +1,93 @@
+"""Looking at real processes: the workers of a home, their guardians, and what still carries a run's mark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+from conftest import Cli
+
+from queuectl.storage.base import Storage
+from queuectl.storage.reading import Worker
+from queuectl.storage.sqlite import SQLiteStorage
+
+
+def open_queue(cli: Cli) -> Storage:
+    from queuectl.clock import Clock
+    from queuectl.platforms import boot_id
+
+    return SQLiteStorage(str(cli.home / "queuectl.db"), Clock(), boot_id())
+
+
+def workers(cli: Cli) -> list[Worker]:
+    storage = open_queue(cli)
+    try:
+        return storage.workers()
+    finally:
+        storage.close()
+
+
+def job(cli: Cli, job_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli.ok("show", job_id, "--json"))
+    return found
+
+
+def state(cli: Cli, job_id: str) -> str:
+    """Read directly: asking the CLI twenty times a second would slow down what is watched."""
+    storage = open_queue(cli)
+    try:
+        return storage.glance(job_id).state.value
+    finally:
+        storage.close()
+
+
+def counts(cli: Cli) -> dict[str, int]:
+    storage = open_queue(cli)
+    try:
+        return storage.totals()
+    finally:
+        storage.close()
+
+
+def guardian(worker_pid: int) -> psutil.Process:
+    """The worker's child that runs the same program as the worker itself."""
+    command = psutil.Process(worker_pid).cmdline()
+    children = psutil.Process(worker_pid).children()
+    [found] = [child for child in children if lives(child.pid) and child.cmdline() == command]
+    return found
+
+
+def marked(cli: Cli) -> list[psutil.Process]:
+    """Every process that belongs to a run of this queue."""
+    storage = open_queue(cli)
+    prefix = f"{storage.queue_id()}."
+    storage.close()
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.environ().get("QUEUECTL_RUN", "").startswith(prefix)
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def lives(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def read_pid(path: Path) -> int:
+    """The pid that a command wrote, or 0 while it has not."""
+    text = path.read_text() if path.exists() else ""
+    return int(text) if text.endswith("\n") else 0

@@ -1,0 +1,498 @@
+"""Real workers: detached processes that run real commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import ROOT, SCRIPT, Cli, eventually
+from processes import counts, job, kill, lives, marked, open_queue, read_pid, state, workers
+
+from queuectl.platforms import boot_id, pid_space
+from queuectl.storage import Worker
+from queuectl.workers_file import entry
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="these commands are written for a POSIX shell")
+
+
+def finished(cli: Cli, job_id: str) -> bool:
+    return state(cli, job_id) in ("completed", "dead", "cancelled")
+
+
+# --- run ---
+
+
+def test_run_on_a_fresh_home_shows_the_output_and_passes_the_exit_code_on(cli: Cli) -> None:
+    done = cli("run", "echo to-stdout; echo to-stderr >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "to-stdout\n", "to-stderr\n")
+    assert cli("run", "true").returncode == 0
+    assert job(cli, "1")["max_retries"] == 0
+
+
+def test_run_shows_output_as_it_comes(cli: Cli) -> None:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "run", "echo first; while [ ! -e go ]; do sleep 0.02; done; echo second"],
+        stdout=subprocess.PIPE,
+        env=cli.env,
+        cwd=cli.cwd,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"first\n"
+    (cli.cwd / "go").touch()
+    assert process.stdout.readline() == b"second\n"
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
+def test_run_shows_every_try_in_turn(cli: Cli) -> None:
+    done = cli(
+        "run", "--max-retries", "2", "--backoff-base", "0", 'echo "try $(ls | wc -l)"; touch "$(ls | wc -l)"; exit 1'
+    )
+    assert (done.returncode, done.stdout) == (1, "try 0\ntry 1\ntry 2\n")
+
+
+def test_run_shows_more_than_a_row_keeps(cli: Cli) -> None:
+    cli.ok("config", "set", "max-output", "100")
+    done = cli("run", "seq 20000")
+    assert done.stdout == "".join(f"{number}\n" for number in range(1, 20001))
+
+
+def test_run_says_that_a_time_limit_was_reached(cli: Cli) -> None:
+    done = cli("run", "--timeout", "1", "sleep 60")
+    assert done.returncode == 124
+    assert "timed out after 1 s" in done.stderr
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_follow_or_cancel_it(cli: Cli) -> None:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "run", "echo begun; while [ ! -e go ]; do sleep 0.02; done; touch done"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=cli.env,
+        cwd=cli.cwd,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert b"queuectl logs -f 1" in said and b"queuectl cancel 1" in said
+    assert state(cli, "1") == "processing"
+    (cli.cwd / "go").touch()
+    eventually(lambda: state(cli, "1") == "completed")
+    assert (cli.cwd / "done").exists()
+
+
+def test_logs_follows_a_running_job_and_cancel_ends_it_with_all_its_processes(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    job_id = cli.ok("enqueue", "echo begun; sh -c 'sleep 100 & sleep 100'").strip()
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "logs", "-f", job_id], stdout=subprocess.PIPE, env=cli.env, cwd=cli.cwd
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"begun\n"
+    assert cli("cancel", job_id, "--reason", "changed my mind").returncode == 0
+    eventually(lambda: state(cli, job_id) == "cancelled")
+    assert process.wait(20) == 1
+    process.stdout.close()
+    assert not marked(cli)
+    assert job(cli, job_id)["error_message"] == "changed my mind"
+
+
+# --- what a command gets ---
+
+
+def test_a_job_runs_where_and_with_what_it_was_enqueued(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("worker", "start", SECRET="the worker's")
+    elsewhere = tmp_path / "else where"
+    elsewhere.mkdir()
+    report = "pwd; echo $SECRET-$EXTRA; cat; echo in:$?; echo $QUEUECTL_JOB_ID"
+    job_id = cli.ok("enqueue", "--env", "EXTRA=more", report, cwd=elsewhere, SECRET="mine").strip()
+    eventually(lambda: finished(cli, job_id))
+    assert job(cli, job_id)["output"].splitlines() == [str(elsewhere), "mine-more", "in:0", job_id]
+
+
+def test_several_arguments_run_without_a_shell(cli: Cli) -> None:
+    show = "import sys; print(sys.argv[1:])"
+    hard = ["an arg with spaces", "50%", "a^b", "$HOME", "'", '"', "*", ""]
+    done = cli("run", "--", sys.executable, "-c", show, *hard)
+    assert done.stdout == f"{hard}\n"
+
+
+def test_a_program_is_found_by_the_path_that_was_captured(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("worker", "start")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "my-tool").write_text("#!/bin/sh\necho mine $1\n")
+    (tools / "my-tool").chmod(0o755)
+    done = cli("run", "--", "my-tool", "arg", PATH=f"{tools}{os.pathsep}{os.environ['PATH']}")
+    assert done.stdout == "mine arg\n"
+
+
+def test_a_program_that_is_not_there_fails_the_run_and_says_so(cli: Cli) -> None:
+    done = cli("run", "--", "no-such-program-anywhere", "x")
+    assert done.returncode == 1
+    assert "cannot start: 'no-such-program-anywhere': No such file or directory" in done.stderr
+
+
+def test_a_directory_that_is_gone_fails_the_run_and_says_so(cli: Cli, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    job_id = cli.ok("enqueue", "--max-retries", "0", "true", cwd=gone).strip()
+    gone.rmdir()
+    cli.ok("worker", "start")
+    eventually(lambda: finished(cli, job_id))
+    assert job(cli, job_id)["error_message"] == f"cannot start: no directory {str(gone)!r}"
+
+
+def test_the_setting_shell_takes_effect_without_restarting_workers(cli: Cli) -> None:
+    assert cli("run", "echo ${BASH_VERSION:-none}").stdout == "none\n"
+    cli.ok("config", "set", "shell", "/bin/bash")
+    assert cli("run", "echo ${BASH_VERSION:-none}").stdout != "none\n"
+
+
+def test_bytes_that_are_not_utf8_fail_no_job(cli: Cli) -> None:
+    cli("run", r"printf 'a\377b\000c'")
+    found = job(cli, "1")
+    assert (found["state"], found["output"]) == ("completed", "a\ufffdb\ufffdc")
+
+
+def test_a_hundred_megabytes_of_output_leave_the_memory_where_it_was(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "true")
+    eventually(lambda: finished(cli, "1"))
+    [worker] = workers(cli)
+    process = psutil.Process(worker.pid)
+    before = process.memory_info().rss
+    cli.ok("enqueue", "head -c 100000000 /dev/zero | tr '\\0' x; echo; echo the end")
+    peak = before
+    while not finished(cli, "2"):
+        peak = max(peak, process.memory_info().rss)
+        time.sleep(0.01)
+    peak = max(peak, process.memory_info().rss)
+    assert peak - before < 20_000_000
+    found = job(cli, "2")
+    notice, _, kept = found["output"].partition("\n")
+    assert len(kept) == 1048576 and kept.endswith("x\nthe end\n")
+    assert notice.startswith(f"[{100_000_009 - 1048576} bytes cut; the whole is in ")
+    whole = Path(notice.rpartition(" in ")[2].rstrip("]"))
+    assert whole.stat().st_size == 100_000_009
+    assert (cli.home / "queuectl.db").stat().st_size + (cli.home / "queuectl.db-wal").stat().st_size < 20_000_000
+
+
+def test_what_a_command_leaves_behind_lives_on_and_does_not_write_into_the_next_jobs_output(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    chatter = "while :; do echo chatter; sleep 0.01; done"
+    cli.ok("enqueue", f"setsid sh -c '{chatter}' & echo $! > pid; echo first")
+    eventually(lambda: finished(cli, "1"))
+    pid = read_pid(cli.cwd / "pid")
+    try:
+        cli.ok("enqueue", "sleep 0.3; echo second")
+        eventually(lambda: finished(cli, "2"))
+        assert lives(pid)
+        assert job(cli, "2")["output"] == "second\n"
+    finally:
+        for process in marked(cli):
+            process.kill()
+
+
+# --- time limits, retries ---
+
+
+def test_a_time_limit_kills_the_whole_tree_also_who_ignores_being_asked(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    stubborn = "trap '' TERM; sh -c \"trap '' TERM; sleep 300\" & setsid sleep 300 & sleep 300"
+    cli.ok("enqueue", "--timeout", "1", "--max-retries", "0", stubborn)
+    eventually(lambda: len(marked(cli)) >= 4)
+    eventually(lambda: finished(cli, "1"))
+    assert job(cli, "1")["error_message"] == "timed out after 1 s"
+    assert not marked(cli)
+
+
+def test_a_backoff_is_not_slept_out_in_the_worker(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--backoff-base", "600", "exit 1")
+    eventually(lambda: state(cli, "1") == "failed")
+    cli.ok("enqueue", "true")
+    eventually(lambda: state(cli, "2") == "completed", 5)
+    assert state(cli, "1") == "failed"
+
+
+def test_a_failed_job_is_tried_again_and_then_is_dead(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--max-retries", "2", "--backoff-base", "0", "echo x >> tries; exit 3")
+    eventually(lambda: state(cli, "1") == "dead")
+    assert (cli.cwd / "tries").read_text() == "x\nx\nx\n"
+    found = job(cli, "1")
+    assert (found["attempts"], found["exit_code"]) == (3, 3)
+    cli.ok("dlq", "retry", "1")
+    eventually(lambda: (cli.cwd / "tries").read_text() == 6 * "x\n" and state(cli, "1") == "dead")
+
+
+def test_a_job_with_a_delay_starts_when_its_time_has_come(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--delay", "1", "true")
+    assert state(cli, "1") == "pending"
+    eventually(lambda: finished(cli, "1"))
+    storage = open_queue(cli)
+    found = storage.job("1")
+    storage.close()
+    assert found.started_at and found.run_at and found.run_at <= found.started_at < found.run_at + 1000
+
+
+# --- many workers ---
+
+
+def test_four_workers_run_a_thousand_jobs_exactly_once_each(cli: Cli) -> None:
+    ids = cli.ok("enqueue", "--file", "-", input="echo $QUEUECTL_JOB_ID >> ran\n" * 1000).split()
+    cli.ok("worker", "start", "--count", "4")
+    eventually(lambda: counts(cli)["completed"] == 1000, 60)
+    assert Counter((cli.cwd / "ran").read_text().split()) == Counter(ids)
+    assert sum(worker.processed for worker in workers(cli)) <= 1000
+    eventually(lambda: sum(worker.processed for worker in workers(cli)) == 1000)
+
+
+def test_killed_workers_lose_no_job_and_none_runs_twice_at_the_same_time(cli: Cli) -> None:
+    total = 60
+    # A lock lives as long as any process of the run: whoever cannot have it runs beside another run of the same job.
+    command = "exec 9> lock-$QUEUECTL_JOB_ID; flock -n 9 || touch overlap; sleep 0.1; touch done-$QUEUECTL_JOB_ID"
+    cli.ok("enqueue", "--file", "-", input=f"{command}\n" * total)
+    cli.ok("worker", "start", "--count", "3")
+    for _ in range(4):
+        time.sleep(0.3)  # not for luck: so that the kills fall into different moments of the work
+        kill(workers(cli)[0].pid)
+        cli.ok("worker", "start")
+    eventually(lambda: counts(cli)["completed"] == total, 60)
+    assert len(list(cli.cwd.glob("done-*"))) == total
+    assert not (cli.cwd / "overlap").exists()
+    storage = open_queue(cli)
+    assert all(found.attempts == 1 for found in storage.jobs(None, 1000))
+    storage.close()
+
+
+def test_two_worker_starts_at_once_lose_nothing(cli: Cli) -> None:
+    cli.ok("status")
+    starts = [
+        subprocess.Popen(
+            [sys.executable, SCRIPT, "worker", "start", "--count", "2"],
+            env=cli.env,
+            cwd=cli.cwd,
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(3)
+    ]
+    assert [start.wait(60) for start in starts] == [0, 0, 0]
+    known = json.loads((cli.home / "workers.json").read_text())["workers"]
+    assert {entry["pid"] for entry in known} == {worker.pid for worker in workers(cli)}
+    assert len(known) == 6
+    assert cli.ok("worker", "stop").count("has stopped") == 6
+
+
+# --- starting and stopping ---
+
+
+def test_a_worker_outlives_the_console_it_was_started_from(cli: Cli) -> None:
+    cli.ok("enqueue", "while [ ! -e go ]; do sleep 0.02; done; echo survived")
+    pid, console = pty.fork()
+    if pid == 0:
+        os.environ.update(cli.env)
+        os.execv(sys.executable, [sys.executable, str(SCRIPT), "worker", "start"])
+    said = b""
+    while b"is up" not in said:
+        said += os.read(console, 1000)
+    os.close(console)  # the terminal goes away, as when its window is closed
+    os.waitpid(pid, 0)
+    eventually(lambda: state(cli, "1") == "processing")
+    [worker] = workers(cli)
+    assert lives(worker.pid)
+    assert os.getsid(worker.pid) == worker.pid
+    (cli.cwd / "go").touch()
+    eventually(lambda: state(cli, "1") == "completed")
+
+
+def test_stop_lets_the_job_in_hand_finish(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sleep 1; touch finished")
+    cli.ok("enqueue", "touch never")
+    eventually(lambda: state(cli, "1") == "processing")
+    said = cli("worker", "stop")
+    assert said.returncode == 0 and "has stopped" in said.stdout
+    assert (cli.cwd / "finished").exists() and not (cli.cwd / "never").exists()
+    assert (state(cli, "1"), state(cli, "2")) == ("completed", "pending")
+    assert not workers(cli)
+
+
+def test_stop_says_what_it_waits_for(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sleep 2.5")
+    eventually(lambda: state(cli, "1") == "processing")
+    assert "Waiting for 1 worker to finish job 1" in cli("worker", "stop").stderr
+
+
+@pytest.mark.parametrize("how", [["--timeout", "0.5"], ["--force"]])
+def test_after_the_grace_time_the_job_is_killed_and_pending_again_with_no_try_lost(cli: Cli, how: list[str]) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sh -c 'sleep 300 & sleep 300'")
+    eventually(lambda: len(marked(cli)) >= 3)
+    cli.ok("worker", "stop", *how)
+    assert not marked(cli)
+    found = job(cli, "1")
+    assert (found["state"], found["attempts"]) == ("pending", 0)
+    assert not workers(cli)
+
+
+def test_a_worker_that_does_not_answer_is_killed_after_the_grace_time(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sleep 300")
+    eventually(lambda: state(cli, "1") == "processing")
+    [worker] = workers(cli)
+    os.kill(worker.pid, signal.SIGSTOP)
+    said = cli.ok("worker", "stop", "--timeout", "0")
+    assert "was killed" in said
+    eventually(lambda: not marked(cli))
+    assert job(cli, "1")["state"] == "pending"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_a_worker_gently(cli: Cli, number: signal.Signals) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sleep 0.5; touch finished")
+    cli.ok("enqueue", "touch never")
+    eventually(lambda: state(cli, "1") == "processing")
+    [worker] = workers(cli)
+    os.kill(worker.pid, number)
+    eventually(lambda: not lives(worker.pid))
+    assert (cli.cwd / "finished").exists() and not (cli.cwd / "never").exists()
+    assert not workers(cli)
+
+
+def test_a_second_signal_stops_a_worker_at_once(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "sleep 300")
+    eventually(lambda: state(cli, "1") == "processing")
+    [worker] = workers(cli)
+    os.kill(worker.pid, signal.SIGTERM)
+    eventually(lambda: "stopping" in next((cli.home / "logs").glob("*.log")).read_text())
+    os.kill(worker.pid, signal.SIGTERM)
+    eventually(lambda: not lives(worker.pid))
+    assert state(cli, "1") == "pending" and not marked(cli)
+
+
+def test_stop_without_workers_says_so(cli: Cli) -> None:
+    done = cli("worker", "stop")
+    assert (done.returncode, done.stdout) == (0, "No worker is running.\n")
+
+
+def test_a_worker_in_the_foreground_stops_gently_on_ctrl_c(cli: Cli) -> None:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "worker", "start", "--foreground"],
+        stderr=subprocess.PIPE,
+        env=cli.env,
+        cwd=cli.cwd,
+        start_new_session=True,
+    )
+    eventually(lambda: (cli.home / "queuectl.db").exists() and workers(cli))
+    cli.ok("enqueue", "sleep 0.5; touch finished")
+    eventually(lambda: state(cli, "1") == "processing")
+    os.killpg(process.pid, signal.SIGINT)  # as a console does it: everyone in the foreground hears it
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 0, said
+    assert b"job 1: try 1 ended" in said
+    assert (cli.cwd / "finished").exists() and not workers(cli)
+
+
+def test_worker_start_says_why_a_worker_did_not_come_up(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text(
+        "raise RuntimeError('broken on purpose')"
+    )  # the worker imports it, the CLI does not
+    done = cli("worker", "start", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: The worker did not come up: RuntimeError: broken on purpose. Its log: ")
+    assert done.stderr.count("\n") == 1
+
+
+# --- who is who ---
+
+
+def test_a_reused_pid_is_never_taken_for_a_worker(cli: Cli) -> None:
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        here = Worker("w-old", bystander.pid, "1", boot_id(), pid_space(), "here", 0, 0, 0, None)
+        cli.ok("status")
+        storage = open_queue(cli)
+        storage.add_worker(here)
+        storage.close()
+        (cli.home / "workers.json").write_text(json.dumps({"workers": [entry(here)._asdict()]}))
+        assert cli("worker", "health").returncode == 1
+        assert cli.ok("worker", "stop", "--force") == "No worker is running.\n"
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_damaged_workers_json_is_set_aside_and_rebuilt_with_a_warning(cli: Cli) -> None:
+    cli.ok("worker", "start", "--count", "2")
+    path = cli.home / "workers.json"
+    path.write_text('{"workers": [{"pid": "x"')
+    done = cli("worker", "start")
+    assert done.returncode == 0
+    assert "Warning: workers.json was damaged" in done.stderr
+    assert {entry["pid"] for entry in json.loads(path.read_text())["workers"]} == {w.pid for w in workers(cli)}
+    assert len(list(cli.home.glob("workers.json.damaged-*"))) == 1
+    assert cli.ok("worker", "stop").count("has stopped") == 3
+
+
+def test_workers_are_stopped_also_when_the_database_has_forgotten_them(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    [worker] = workers(cli)
+    for path in cli.home.glob("queuectl.db*"):
+        path.unlink()
+    cli.ok("worker", "stop", "--timeout", "0")
+    assert not lives(worker.pid)
+
+
+def test_a_worker_whose_queue_is_gone_ends_by_itself(cli: Cli) -> None:
+    cli.ok("config", "set", "heartbeat-interval", "0.2")
+    cli.ok("worker", "start")
+    [worker] = workers(cli)
+    for path in cli.home.glob("queuectl.db*"):
+        path.unlink()
+    eventually(lambda: not lives(worker.pid))
+
+
+# --- the log ---
+
+
+def test_each_worker_writes_a_line_an_event(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--id", "mine", "exit 0")
+    eventually(lambda: finished(cli, "mine"))
+    cli.ok("worker", "stop")
+    [log] = (cli.home / "logs").glob("worker-*.log")
+    lines = log.read_text().splitlines()
+    events = [line.split(" ", 2)[2] for line in lines]
+    assert events[0].startswith("up, pid")
+    assert events[1] == "job mine: try 1 started"
+    assert events[2].startswith("job mine: try 1 ended after") and events[2].endswith("exit code 0")
+    assert events[-1] == "stopped after 1 jobs"
+
+
+def test_works_as_a_package_and_as_a_module(cli: Cli, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "queuectl", "--version"],
+        cwd=tmp_path,
+        env={**cli.env, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("queuectl ")
