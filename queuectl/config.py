@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, brief
 from queuectl.ranking import ACCEPTED as AGING_ACCEPTED
 from queuectl.ranking import Aging, parse_aging
 
@@ -99,7 +99,7 @@ def canonical(name: str) -> str:
 
         near = get_close_matches(wanted, SETTINGS, 1)
         hint = f"Did you mean {near[0]}?" if near else "See: queuectl config list"
-        raise InvalidInput(f"No setting {name!r}. {hint}")
+        raise InvalidInput(f"No setting {brief(name)}. {hint}")
     return wanted
 
 
@@ -109,7 +109,7 @@ def check(name: str, text: str) -> str:
     try:
         return str(setting.parse(text.strip()))
     except (ValueError, OverflowError, InvalidInput):
-        raise InvalidInput(f"{name} cannot be {text!r}. It takes {setting.accepts}") from None
+        raise InvalidInput(f"{name} cannot be {brief(text)}. It takes {setting.accepts}") from None
 
 
 def settings_from(stored: Mapping[str, str]) -> Settings:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def brief(value: object) -> str:
+    """A value as a message shows it: enough to recognise it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
 class QueueError(Exception):
     """Anything that is reported as one line, with no traceback."""
 
@@ -18,7 +24,7 @@ class InvalidInput(QueueError):
 class JobNotFound(QueueError):
     def __init__(self, job_id: str, nearest: str | None = None) -> None:
         hint = f"Did you mean {nearest!r}?" if nearest else "See: queuectl list"
-        super().__init__(f"No job {job_id!r}. {hint}")
+        super().__init__(f"No job {brief(job_id)}. {hint}")
 
 
 class DuplicateJob(QueueError):

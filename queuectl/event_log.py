@@ -6,6 +6,9 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
+
+from queuectl.files import replace
 
 MOST_BYTES, FILES_KEPT = 1_000_000, 3
 
@@ -52,9 +55,10 @@ class EventLog:
 
     def _rotate(self) -> None:
         os.close(self._file)
-        for number in range(FILES_KEPT - 1, 0, -1):
-            older = f"{self.path}.{number}"
-            if os.path.exists(older):
-                os.replace(older, f"{self.path}.{number + 1}")
-        os.replace(self.path, f"{self.path}.1")
+        with suppress(OSError):  # somebody reads it: it grows on, and is rotated later
+            for number in range(FILES_KEPT - 1, 0, -1):
+                older = f"{self.path}.{number}"
+                if os.path.exists(older):
+                    replace(older, f"{self.path}.{number + 1}")
+            replace(self.path, f"{self.path}.1")
         self._open()

@@ -9,13 +9,14 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from queuectl.config import MOST_RETRIES, MOST_SECONDS, Settings
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, brief
 from queuectl.times import Millis, parse_duration, parse_time
 
 LONGEST_ID = 100
 LONGEST_COMMAND = 100_000
 MOST_LOST_IN_A_ROW = 3
-ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID")  # what a run finds in its environment, and no other run may
+ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
 class State(str, Enum):
@@ -157,8 +158,9 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
     """A new job from its fields, by the names that the options and the JSON keys share."""
     values: dict[str, Any] = {}
     for name, value in fields.items():
+        check = CHECKS.get(name) or unknown(name)
         if value is not None:
-            values[name] = (CHECKS.get(name) or unknown(name))(value)
+            values[name] = check(value)
     if "command" not in values:
         raise InvalidInput('No command. Write: queuectl enqueue "echo hello"')
     if "run_at" in values and "delay" in values:
@@ -192,7 +194,7 @@ def unknown(name: str) -> Callable[[Any], Any]:
 
 
 def checked_id(value: Any) -> str:
-    if not isinstance(value, str) or not ID.fullmatch(value) or len(value) > LONGEST_ID:
+    if not isinstance(value, str) or not re.fullmatch(ID, value) or len(value) > LONGEST_ID:
         raise InvalidInput(
             f"id cannot be {brief(value)}. It takes 1 to {LONGEST_ID} letters, digits, '.', '_' and '-', "
             "and begins with a letter, a digit or '_'"
@@ -292,11 +294,6 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "cwd": checked_cwd,
     "env": checked_env,
 }
-
-
-def brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def command_line(argv: list[str]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from queuectl import config
 from queuectl.errors import QueueError, WrongState
+from queuectl.files import remove
 from queuectl.home import Home, open_home
-from queuectl.job import Job, State, parse
+from queuectl.job import RUN_VARIABLES, Job, State, parse
 from queuectl.storage import Added, Run, Storage, open_storage
 
 try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
@@ -20,7 +20,6 @@ except ImportError:
     from hashlib import blake2b
 
 BATCH = 500
-NOT_THE_JOBS = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID")
 
 
 class Place(NamedTuple):
@@ -56,7 +55,7 @@ class Queue:
         """Store many jobs, all or none, as one enqueue. They get this process's directory and environment."""
         settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
         common = dict(defaults or {})
-        new = [parse({**common, **fields}, settings, cwd, now) for fields in jobs]
+        new = [parse(over(common, fields), settings, cwd, now) for fields in jobs]
         return self.storage.add(new, captured_environment())
 
     def place(self, added: Added) -> Place:
@@ -114,8 +113,7 @@ class Queue:
             for job in jobs:
                 for lease in range(1, job.lease + 1):
                     for path in self.home.kept(job.seq, lease):
-                        with suppress(FileNotFoundError):
-                            os.remove(path)
+                        remove(path)
 
     # --- settings ---
 
@@ -133,6 +131,11 @@ class Queue:
         self.storage.set_setting(config.canonical(name), None)
 
 
+def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, and the defaults of those that are not given; null is not given."""
+    return {**fields, **{name: value for name, value in defaults.items() if fields.get(name) is None}}
+
+
 def current_directory() -> str:
     try:
         return os.getcwd()
@@ -142,6 +145,6 @@ def current_directory() -> str:
 
 def captured_environment() -> tuple[str, str]:
     """This process's environment and its hash; without the marks of the run that it may itself be part of."""
-    variables = {name: value for name, value in os.environ.items() if name not in NOT_THE_JOBS}
+    variables = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
     text = json.dumps(variables, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest(), text

@@ -10,11 +10,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, brief
 from queuectl.times import Millis, parse_duration
 
 ACCEPTED = "'1 enqueue', 'N enqueues', a duration such as '60s' or '10m', or 'off'"
-ENQUEUES = re.compile(r"(\d{1,9})\s*enqueues?", re.ASCII)
+ENQUEUES = r"(\d{1,9})\s*enqueues?"
 
 
 class Aging(NamedTuple):
@@ -41,19 +41,18 @@ def parse_aging(text: str) -> Aging:
     wanted = text.strip().lower()
     if wanted == "off":
         return OFF
-    enqueues = ENQUEUES.fullmatch(wanted)
+    enqueues = re.fullmatch(ENQUEUES, wanted, re.ASCII)
     if enqueues and int(enqueues[1]) > 0:
         return Aging(ticks=1, millis=0, point=int(enqueues[1]))
-    millis = _duration_millis(wanted)
-    if millis is None:
-        raise InvalidInput(f"aging cannot be {text!r}. It takes {ACCEPTED}")
+    # A bare number could be meant either way.
+    millis = duration_millis(wanted) if wanted[-1:].isalpha() else 0
+    if not millis:
+        raise InvalidInput(f"aging cannot be {brief(text)}. It takes {ACCEPTED}")
     return Aging(ticks=0, millis=1, point=millis)
 
 
-def _duration_millis(text: str) -> Millis | None:
-    if text.isdigit():  # a bare number could be meant either way
-        return None
+def duration_millis(text: str) -> Millis:
     try:
-        return round(parse_duration(text) * 1000) or None
+        return round(parse_duration(text) * 1000)
     except InvalidInput:
-        return None
+        return 0

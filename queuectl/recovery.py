@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from enum import Enum
 from typing import NamedTuple
 
 from queuectl import platforms
 from queuectl.errors import LeaseLost
+from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import Job, Verdict
 from queuectl.storage import Storage, Worker
@@ -65,8 +65,7 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
                 recovered.append(Recovered(worker, job, storage.lose(job, found is Condition.REBOOTED)))
         storage.remove_worker(worker.name)
         for path in home.spool(worker.name):
-            with contextlib.suppress(OSError):
-                os.remove(path)
+            remove(path)
     return recovered
 
 

@@ -9,10 +9,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from queuectl import platforms
 from queuectl.config import Settings
+from queuectl.files import remove, replace
 from queuectl.home import Home
 from queuectl.job import Job, Outcome, State
 
@@ -118,25 +120,36 @@ class Spool:
         text = as_text(self._last(min(size, most))) if size else ""
         if size > most:
             text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
-            os.replace(self.path, keep_as)
-            self._swap()
+            self._move(keep_as)
         elif platforms.is_written(self._file):
             # What the command left behind goes on writing, but not into the next job's output.
-            os.remove(self.path)
-            self._swap()
+            aside = f"{self.path}.{time.time_ns()}"  # on Windows a removed file keeps its name while it is written to
+            self._move(aside)
+            remove(aside)
         return text
 
     def _last(self, count: int) -> bytes:
         os.lseek(self._file, -count, os.SEEK_END)
         return os.read(self._file, count)
 
-    def _swap(self) -> None:
-        os.close(self._file)
+    def _move(self, to: str) -> None:
+        """Give the file another name, and go on with a new one."""
+        os.close(self._file)  # Windows moves no file that is open here
+        try:
+            replace(self.path, to)
+        except PermissionError:
+            # Somebody will not let go of it. Whoever follows the next jobs sees nothing of them until they end.
+            from shutil import copyfile
+
+            copyfile(self.path, to)
+            with suppress(OSError):
+                os.truncate(self.path, 0)
+            self.path = f"{self.path}.{time.time_ns()}"
         self._make()
 
     def remove(self) -> None:
         os.close(self._file)
-        os.remove(self.path)
+        remove(self.path)
 
 
 def as_text(data: bytes) -> str:

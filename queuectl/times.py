@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from datetime import datetime, timezone
 
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, brief
 
 Millis = int
 
 UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
+DURATION = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"  # compiled only where one is read
 LONGEST_SECONDS = 100 * 365 * 86400
 LATEST: Millis = 253_402_214_400_000  # 9999-12-31: a day short of where datetime ends, in any time zone
 
 
 def parse_duration(text: str) -> float:
     """Seconds in `90`, `1.5s`, `10m`, `2h30m` or `1d`."""
-    found = DURATION.fullmatch(text.strip().lower())
+    found = re.fullmatch(DURATION, text.strip().lower(), re.ASCII)
     if not found or not any(found.groups()):
-        raise InvalidInput(f"{text!r} is not a duration. Write it like 90, 10m, 2h30m or 1d")
+        raise InvalidInput(f"{brief(text)} is not a duration. Write it like 90, 10m, 2h30m or 1d")
     seconds = sum(float(number or 0) * unit for number, unit in zip(found.groups(), UNIT_SECONDS.values()))
     if seconds > LONGEST_SECONDS:
-        raise InvalidInput(f"{text!r} is longer than a hundred years. Write it like 90, 10m, 2h30m or 1d")
+        raise InvalidInput(f"{brief(text)} is longer than a hundred years. Write it like 90, 10m, 2h30m or 1d")
     return seconds
 
 
@@ -33,11 +33,11 @@ def parse_time(text: str) -> Millis:
         iso = iso[:-1] + "+00:00"
     try:
         moment = round(datetime.fromisoformat(iso).timestamp() * 1000)
-        if not 0 <= moment <= LATEST:
+        if not 0 <= moment <= LATEST or not iso.isprintable():  # fromisoformat lets a NUL at the end pass
             raise ValueError
     except (ValueError, OverflowError, OSError):
         raise InvalidInput(
-            f"{text!r} is not a time. Write it like 2027-01-31T02:00:00 or 2027-01-31T02:00+01:00"
+            f"{brief(text)} is not a time. Write it like 2027-01-31T02:00:00 or 2027-01-31T02:00+01:00"
         ) from None
     return moment
 

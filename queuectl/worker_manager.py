@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from queuectl import platforms
 from queuectl.errors import QueueError
+from queuectl.files import remove
 from queuectl.home import Home
-from queuectl.job import Job
+from queuectl.job import RUN_VARIABLES, Job
 from queuectl.recovery import Condition, conditions, recover
 from queuectl.storage import Storage, Worker
 from queuectl.workers_file import Entry, entry, workers_file
@@ -94,9 +95,7 @@ class WorkerManager:
                 continue
 
     def _spawn(self, name: str) -> subprocess.Popen[bytes]:
-        return platforms.spawn_detached(
-            worker_argv(name), dict(os.environ, QUEUECTL_HOME=self.home.root), self.home.worker_log(name)
-        )
+        return platforms.spawn_detached(worker_argv(name), worker_environment(self.home), self.home.worker_log(name))
 
     def _wait_until_up(self, name: str, process: subprocess.Popen[bytes]) -> Worker:
         deadline = time.monotonic() + START_SECONDS
@@ -118,12 +117,11 @@ class WorkerManager:
         """Of the workers that are gone, only the newest logs are kept."""
         known = {worker.name for worker in self.storage.workers()}
         logs = []
-        for name in os.listdir(self.home.logs):
-            if name.startswith("worker-") and name.partition(".")[0].removeprefix("worker-") not in known:
-                path = os.path.join(self.home.logs, name)
-                logs.append((os.path.getmtime(path), path))
+        for found in os.scandir(self.home.logs):
+            if found.name.startswith("worker-") and found.name.partition(".")[0].removeprefix("worker-") not in known:
+                logs.append((found.stat().st_mtime, found.path))
         for _, path in sorted(logs, reverse=True)[LOGS_KEPT:]:
-            os.remove(path)
+            remove(path)
 
     # --- stopping ---
 
@@ -175,6 +173,12 @@ class WorkerManager:
     def _rebuild(self, aside: str) -> list[Entry]:
         self.tell(f"Warning: workers.json was damaged. It is now {aside}, and a new one was made from the database.")
         return [known for known in map(entry, self.storage.workers()) if known.is_alive]
+
+
+def worker_environment(home: Home) -> dict[str, str]:
+    """This process's, without the marks of a run that it may be part of: the worker is not, and outlives it."""
+    own = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
+    return dict(own, QUEUECTL_HOME=home.root)
 
 
 def worker_argv(name: str) -> list[str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from queuectl import platforms
+from queuectl.files import replace
 from queuectl.home import Home
 from queuectl.storage import Worker
 
@@ -44,7 +45,7 @@ def workers_file(home: Home, rebuild: Callable[[str], list[Entry]]) -> Iterator[
         before = None if entries is None else list(entries)
         if entries is None:
             aside = f"{home.workers_json}.damaged-{time.time_ns()}"
-            os.replace(home.workers_json, aside)
+            replace(home.workers_json, aside)
             entries = rebuild(aside)
         yield entries
         if entries != before:
@@ -72,4 +73,4 @@ def _write(path: str, entries: list[Entry]) -> None:
     new = f"{path}.new"
     with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         json.dump({"workers": [entry._asdict() for entry in entries]}, file, indent=1)
-    os.replace(new, path)
+    replace(new, path)

@@ -77,7 +77,7 @@ def main() -> NoReturn:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a console that cannot show a letter is no reason to fail
     try:
-        code = cli.main(standalone_mode=False, prog_name="queuectl") or 0
+        code = cli.main(standalone_mode=False, prog_name="queuectl", windows_expand_args=False) or 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
     except Exception as error:
@@ -120,4 +120,4 @@ def leave(code: int) -> NoReturn:
         sys.stderr.flush()
     except OSError:
         code = code or 1
-    os._exit(code)
+    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has exit codes that C takes for negative

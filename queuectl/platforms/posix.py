@@ -13,12 +13,15 @@ import mmap
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
+
+assert sys.platform != "win32"
 
 MARK = "QUEUECTL_RUN"
 # Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
