@@ -38,11 +38,18 @@ class Setting(NamedTuple):
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    return lambda text: within(int(text), least, most)
+    return lambda text: within(int(plain(text)), least, most)
 
 
 def number(least: float, most: float) -> Callable[[str], float]:
-    return lambda text: within(float(text), least, most)
+    return lambda text: within(float(plain(text)), least, most)
+
+
+def plain(text: str) -> str:
+    """Python reads 1_0 as 10; a person who writes it meant something else."""
+    if "_" in text:
+        raise ValueError
+    return text
 
 
 def within(value: Any, least: float, most: float) -> Any:
@@ -59,6 +66,7 @@ def aging(text: str) -> str:
 def shell(text: str) -> str:
     if "\0" in text:
         raise ValueError
+    text.encode()  # what is not UTF-8 is a ValueError
     return text.strip()
 
 

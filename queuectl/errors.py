@@ -9,6 +9,11 @@ def brief(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
+def sentence(text: str) -> str:
+    """The text with a full stop, unless it has an end already."""
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
 class QueueError(Exception):
     """Anything that is reported as one line, with no traceback."""
 
@@ -29,6 +34,7 @@ class JobNotFound(QueueError):
 
 class DuplicateJob(QueueError):
     def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
         super().__init__(f"Job {job_id!r} exists already. Choose another id, or see: queuectl show {job_id}")
 
 

@@ -75,6 +75,12 @@ class Job(NamedTuple):
     waiting_time: int = 0
 
     @property
+    def waited_until(self) -> Millis | None:
+        """When it no longer waited: at its start, or when it was cancelled without one."""
+        ended_in_line = self.state is State.CANCELLED and self.cancel_reason is None
+        return self.finished_at if ended_in_line else self.started_at
+
+    @property
     def effective_priority(self) -> int:
         return self.priority + self.waiting_time
 

@@ -131,7 +131,9 @@ UPDATE jobs SET
 WHERE seq = :seq AND lease = :lease AND state = 'processing';
 
 -- cancel_waiting: nobody has it, so it is cancelled at once
-UPDATE jobs SET state = 'cancelled', rank = NULL, due_at = NULL, error_message = :reason, updated_at = :now, finished_at = :now
+UPDATE jobs SET
+    state = 'cancelled', rank = NULL, due_at = NULL, started_tick = :tick, error_message = :reason,
+    updated_at = :now, finished_at = :now
 WHERE seq = :seq;
 
 -- cancel_running: its worker reads this, and the job is cancelled once its run is dead

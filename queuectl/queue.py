@@ -11,8 +11,8 @@ from queuectl import config
 from queuectl.errors import QueueError, WrongState
 from queuectl.files import remove
 from queuectl.home import Home, open_home
-from queuectl.job import RUN_VARIABLES, Job, State, parse
-from queuectl.storage import Added, Run, Storage, open_storage
+from queuectl.job import RUN_VARIABLES, Job, State, clean, parse
+from queuectl.storage import AFTER_ALL_JOBS, Added, Run, Storage, open_storage
 
 try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
     from _blake2 import blake2b
@@ -80,14 +80,15 @@ class Queue:
         totals = self.storage.totals()
         return {state.value: totals[state.value] for state in State}
 
-    def cancel(self, job_id: str, reason: str = "cancelled by the user") -> Job:
-        """Cancel a job: at once if it waits, and once its run is dead if it runs."""
-        job = self.storage.glance(job_id)
-        if not self.storage.cancel(job, reason):
-            raise WrongState(
-                f"Job {job_id!r} is {self.storage.glance(job_id).state} already: there is nothing to cancel"
-            )
-        return self.storage.glance(job_id)
+    def cancel(self, job_ids: Sequence[str], reason: str = "cancelled by the user") -> Sequence[Job]:
+        """Cancel jobs: at once those that wait, and those that run once their run is dead."""
+        jobs = [self.storage.glance(job_id) for job_id in dict.fromkeys(job_ids)]
+        for job in jobs:
+            if job.state.has_ended:
+                raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
+        for job in jobs:
+            self.storage.cancel(job, reason)
+        return [self.storage.glance(job.id) for job in jobs]
 
     # --- dead letters ---
 
@@ -103,17 +104,24 @@ class Queue:
 
     def retry_all(self) -> Iterator[int]:
         """Put every dead job back in line, a batch at a time; says how many each time."""
-        while jobs := self.storage.jobs(State.DEAD, BATCH):
+        for jobs in self._dead():
             yield self.storage.retry(jobs)
 
     def purge(self) -> Iterator[int]:
         """Delete every dead job with its history and logs, a batch at a time; says how many each time."""
-        while jobs := self.storage.jobs(State.DEAD, BATCH):
+        for jobs in self._dead():
             yield self.storage.delete(jobs)
             for job in jobs:
                 for lease in range(1, job.lease + 1):
                     for path in self.home.kept(job.seq, lease):
                         remove(path)
+
+    def _dead(self) -> Iterator[Sequence[Job]]:
+        """The dead jobs in batches, each job once, also if it dies again meanwhile."""
+        before = AFTER_ALL_JOBS
+        while jobs := self.storage.jobs(State.DEAD, BATCH, before):
+            before = jobs[-1].seq
+            yield jobs
 
     # --- settings ---
 
@@ -132,13 +140,16 @@ class Queue:
 
 
 def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, and the defaults of those that are not given; null is not given."""
-    return {**fields, **{name: value for name, value in defaults.items() if fields.get(name) is None}}
+    """The fields, and the defaults of those that are not given; null is not given, and delay and run_at are one."""
+    given = {name for name, value in fields.items() if value is not None}
+    if given & {"delay", "run_at"}:
+        given |= {"delay", "run_at"}
+    return {**fields, **{name: value for name, value in defaults.items() if name not in given}}
 
 
 def current_directory() -> str:
     try:
-        return os.getcwd()
+        return clean("The name of the current directory", os.getcwd())
     except OSError:
         raise QueueError("The current directory is gone. Change to one that exists and try again") from None
 

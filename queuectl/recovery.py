@@ -27,6 +27,18 @@ class Condition(str, Enum):
         return self.value
 
 
+class Standing(NamedTuple):
+    """A worker, how it is, and what it has in hand."""
+
+    worker: Worker
+    condition: Condition
+    job: Job | None
+
+    @property
+    def is_lost(self) -> bool:
+        return self.condition is not Condition.ALIVE
+
+
 class Recovered(NamedTuple):
     worker: Worker
     job: Job

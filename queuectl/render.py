@@ -12,9 +12,9 @@ import click
 
 from queuectl.job import Job, State
 from queuectl.metrics import Metrics, Spread
+from queuectl.recovery import Standing
 from queuectl.storage import Run
 from queuectl.times import iso, short, spoken
-from queuectl.worker_manager import Standing
 
 COLOURS = {
     State.PENDING: "cyan",
@@ -24,7 +24,7 @@ COLOURS = {
     State.DEAD: "red",
     State.CANCELLED: "magenta",
 }
-NARROWEST = 10
+NARROWEST = 4
 
 
 def to_json(value: Any) -> str:
@@ -36,24 +36,33 @@ def state_text(state: State) -> str:
 
 
 def table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
-    """A table whose last column gives way where the terminal is too narrow."""
-    from tabulate import tabulate
+    """A table that fits the terminal: where it is too narrow the widest columns give way, but never the first."""
+    import tabulate
 
-    def drawn(cells: Sequence[Sequence[Any]]) -> str:
-        return tabulate(cells, headers=headers, tablefmt="simple", disable_numparse=True)
+    tabulate.MIN_PADDING = 0
+    cells = [[str(cell) for cell in row] for row in (headers, *rows)]
+    if sys.stdout.isatty():
+        widths = fitting([max(map(visible, column)) for column in zip(*cells)], shutil.get_terminal_size().columns)
+        cells = [[cut(cell, width) for cell, width in zip(row, widths)] for row in cells]
+    return tabulate.tabulate(cells[1:], headers=cells[0], tablefmt="simple", disable_numparse=True)
 
-    text = drawn(rows)
-    if rows and sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        excess = max(len(click.unstyle(line)) for line in text.splitlines()) - width
-        if excess > 0:
-            last = max(len(str(row[-1])) for row in rows)
-            text = drawn([[*row[:-1], cut(str(row[-1]), max(NARROWEST, last - excess))] for row in rows])
-    return text
+
+def fitting(widths: list[int], room: int) -> list[int]:
+    """The widths, the widest of them made smaller until all fit with two spaces between."""
+    while len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > room:
+        widest = max(range(1, len(widths)), key=widths.__getitem__)
+        if widths[widest] <= NARROWEST:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def visible(text: str) -> int:
+    return len(click.unstyle(text))
 
 
 def cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if visible(text) <= width else click.unstyle(text)[: width - 1] + "…"
 
 
 def one_line(text: str) -> str:

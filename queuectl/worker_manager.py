@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 from queuectl import platforms
 from queuectl.errors import QueueError
 from queuectl.files import remove
 from queuectl.home import Home
-from queuectl.job import RUN_VARIABLES, Job
-from queuectl.recovery import Condition, conditions, recover
+from queuectl.job import RUN_VARIABLES
+from queuectl.recovery import Condition, Standing, conditions, recover
 from queuectl.storage import Storage, Worker
 from queuectl.workers_file import Entry, entry, workers_file
 
@@ -24,18 +23,6 @@ POLL_SECONDS = 0.02
 HARD_SECONDS = 5.0  # after the grace time, for the worker to end its job and itself
 LOGS_KEPT = 50
 WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
-
-
-class Standing(NamedTuple):
-    """A worker, how it is, and what it has in hand."""
-
-    worker: Worker
-    condition: Condition
-    job: Job | None
-
-    @property
-    def is_lost(self) -> bool:
-        return self.condition is not Condition.ALIVE
 
 
 # What the manager has to tell while it works; the CLI prints it.

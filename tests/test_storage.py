@@ -41,8 +41,11 @@ def test_two_connections_never_claim_the_same_job(connect: Connect) -> None:
     connect().add([new_job() for _ in range(400)])
     claimed: list[list[str]] = [[] for _ in range(4)]
 
+    everyone_is_ready = threading.Barrier(4)
+
     def claim_all(number: int) -> None:
         storage = open_own()
+        everyone_is_ready.wait()
         while job := storage.claim(f"worker {number}"):
             claimed[number].append(job.id)
         storage.close()
@@ -56,7 +59,7 @@ def test_two_connections_never_claim_the_same_job(connect: Connect) -> None:
         thread.join()
     every = [job for part in claimed for job in part]
     assert len(every) == len(set(every)) == 400
-    assert all(claimed), "one connection took all of them: nothing was shown"
+    assert sum(map(bool, claimed)) > 1, "one connection took all of them: nothing was shown"
 
 
 def test_a_finish_without_the_current_lease_changes_nothing(storage: Storage) -> None:

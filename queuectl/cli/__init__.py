@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from queuectl import __version__
-from queuectl.errors import QueueError
+from queuectl.errors import QueueError, sentence
 
 COMMANDS = {
     "enqueue": "queuectl.cli.enqueue:enqueue",
@@ -29,6 +29,11 @@ COMMANDS = {
     "dlq": "queuectl.cli.dlq:dlq",
     "config": "queuectl.cli.config:config",
 }
+
+# What Click raises where a group is called without a command; before 8.2 it printed the help by itself.
+NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
 
 
 class LazyGroup(click.Group):
@@ -73,9 +78,10 @@ def cli(context: click.Context, debug: bool) -> None:
 
 def main() -> NoReturn:
     """Run the command line, and turn every error into one line."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a console that cannot show a letter is no reason to fail
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we live
+        getattr(sys, name).reconfigure(errors="replace")  # a console that cannot show a letter is no reason to fail
     try:
         code = cli.main(standalone_mode=False, prog_name="queuectl", windows_expand_args=False) or 0
     except SystemExit as leaving:
@@ -95,10 +101,13 @@ def report(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, BrokenPipeError):
         return 1
+    if isinstance(error, NO_ARGUMENTS):
+        click.echo(error.format_message(), err=True)
+        return 2
     code = 1
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "queuectl"
-        line, code = f"{error.format_message().rstrip('.')}. See: {path} --help", 2
+        line, code = f"{sentence(error.format_message())} See: {path} --help", 2
     elif isinstance(error, click.ClickException):
         line = error.format_message()
     elif isinstance(error, click.Abort):

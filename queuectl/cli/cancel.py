@@ -18,7 +18,5 @@ def cancel(job_ids: tuple[str, ...], reason: str) -> None:
     Example:
       queuectl cancel job1
     """
-    queue = Queue()
-    for job_id in job_ids:
-        job = queue.cancel(job_id, reason)
-        click.echo(f"Job {job_id} is cancelled." if job.state is State.CANCELLED else f"Job {job_id} is being ended.")
+    for job in Queue().cancel(job_ids, reason):
+        click.echo(f"Job {job.id} is cancelled." if job.state is State.CANCELLED else f"Job {job.id} is being ended.")

@@ -57,7 +57,8 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
         raise InvalidInput("Name the jobs to retry, or use --all. See: queuectl dlq list")
     queue = Queue()
     if everything:
-        click.echo(f"{progress(queue.retry_all(), 'retried'):,} jobs are pending again.")
+        count = progress(queue.retry_all(), "retried")
+        click.echo("1 job is pending again." if count == 1 else f"{count:,} jobs are pending again.")
         return
     queue.retry(job_ids)
     for job_id in job_ids:
@@ -79,8 +80,10 @@ def purge(yes: bool) -> None:
         click.echo("No dead jobs.")
         return
     if not yes:
-        click.confirm(f"Delete {count:,} dead jobs with their history and logs?", abort=True, err=True)
-    click.echo(f"{progress(queue.purge(), 'deleted'):,} jobs were deleted.")
+        dead = "the dead job with its" if count == 1 else f"{count:,} dead jobs with their"
+        click.confirm(f"Delete {dead} history and logs?", abort=True, err=True)
+    count = progress(queue.purge(), "deleted")
+    click.echo("1 job was deleted." if count == 1 else f"{count:,} jobs were deleted.")
 
 
 def progress(batches: Iterator[int], done: str) -> int:

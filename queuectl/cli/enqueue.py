@@ -9,7 +9,7 @@ from typing import IO, Any
 import click
 
 from queuectl.cli.options import command_of, job_fields, job_options
-from queuectl.errors import InvalidInput
+from queuectl.errors import DuplicateJob, InvalidInput, QueueError, sentence
 from queuectl.queue import Queue
 from queuectl.storage import Added
 
@@ -75,8 +75,12 @@ def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any]) -> list[Adde
         return queue.enqueue_all(lines.fields(), defaults)
     except InvalidInput as error:
         if lines.number:
-            raise InvalidInput(f"Line {lines.number} of {lines.name}: {error}. Nothing was stored") from None
+            raise InvalidInput(
+                f"Line {lines.number} of {lines.name}: {sentence(str(error))} Nothing was stored"
+            ) from None
         raise
+    except DuplicateJob as error:
+        raise QueueError(f"Line {lines.line_of[error.job_id]} of {lines.name}: {error}. Nothing was stored") from None
 
 
 class Lines:
@@ -86,6 +90,7 @@ class Lines:
         self.path = path
         self.name = "stdin" if path == "-" else path
         self.number = 0
+        self.line_of: dict[Any, int] = {}  # by id; the last one, where it is there twice
 
     def fields(self) -> Iterator[dict[str, Any]]:
         with self._open() as file:
@@ -96,11 +101,16 @@ class Lines:
                 except UnicodeDecodeError:
                     raise InvalidInput("it is not UTF-8. Save the file as UTF-8") from None
                 if text:
-                    yield json_object(text) or {"command": text}
+                    given = json_object(text)
+                    if given and "id" in given:
+                        self.line_of[str(given["id"])] = number
+                    yield {"command": text} if given is None else given
         self.number = 0
 
     def _open(self) -> IO[bytes]:
         if self.path == "-":
+            if sys.stdin is None:
+                raise InvalidInput("stdin is closed. Name a file of jobs instead of -")
             return sys.stdin.buffer
         try:
             return open(self.path, "rb")

@@ -6,9 +6,9 @@ from queuectl.clock import Clock
 from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Storage
-from queuectl.storage.reading import EndedRun, Run, Worker
+from queuectl.storage.reading import AFTER_ALL_JOBS, EndedRun, Run, Worker
 
-__all__ = ["Added", "EndedRun", "Run", "Storage", "Worker", "open_storage"]
+__all__ = ["AFTER_ALL_JOBS", "Added", "EndedRun", "Run", "Storage", "Worker", "open_storage"]
 
 
 def open_storage(home: Home) -> Storage:

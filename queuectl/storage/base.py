@@ -247,7 +247,7 @@ class Storage(Reader):
         with self.transaction() as moment:
             state = self.one("state_of", seq=job.seq)
             if state in (State.PENDING, State.FAILED):
-                self.run("cancel_waiting", seq=job.seq, reason=reason, now=moment.now)
+                self.run("cancel_waiting", seq=job.seq, reason=reason, tick=moment.tick, now=moment.now)
                 self._count({state: -1, "cancelled": 1, "event_cancelled": 1})
             elif state == State.PROCESSING:
                 self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)

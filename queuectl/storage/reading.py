@@ -143,14 +143,16 @@ class Reader(ABC):
 
     def job(self, job_id: str) -> Job:
         """The job with all that it printed."""
-        row = self.run("job", id=job_id).fetchone()
-        if row is None:
-            raise JobNotFound(job_id, self._nearest(job_id))
-        return self._aged([as_job(row)])[0]
+        return self._aged([self._find("job", job_id)])[0]
 
     def glance(self, job_id: str) -> Job:
         """The job without what it printed, for who looks often."""
-        row = self.run("glance", id=job_id).fetchone()
+        return self._find("glance", job_id)
+
+    def _find(self, query: str, job_id: str) -> Job:
+        if not job_id.isascii():  # no id is anything else, and SQLite cannot be asked for what is not UTF-8
+            raise JobNotFound(job_id)
+        row = self.run(query, id=job_id).fetchone()
         if row is None:
             raise JobNotFound(job_id, self._nearest(job_id))
         return as_job(row)
@@ -182,10 +184,9 @@ class Reader(ABC):
         aged = []
         for job in jobs:
             if job.since_tick is not None and job.since_at is not None:
-                if job.started_tick is None or job.started_at is None:
-                    waited = aging.waiting_time(tick - job.since_tick, now - job.since_at)
-                else:
-                    waited = aging.waiting_time(job.started_tick - job.since_tick, job.started_at - job.since_at)
+                until_tick = tick if job.started_tick is None else job.started_tick
+                until_at = now if job.started_tick is None else job.waited_until
+                waited = aging.waiting_time(until_tick - job.since_tick, (until_at or now) - job.since_at)
                 job = job._replace(waiting_time=waited)
             aged.append(job)
         return aged

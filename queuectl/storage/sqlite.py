@@ -43,7 +43,10 @@ class SQLiteStorage(Storage):
             except OSError as error:
                 raise StorageError(f"Cannot make {self.path}: {error.strerror}. Is its directory writable?") from error
         self._inode = os.stat(self.path).st_ino
-        self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+        try:
+            self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
         self._migrate()
 
     def _migrate(self) -> None:
