@@ -83,7 +83,7 @@ def recent_events(storage: Storage, count: int) -> list[Event]:
         if job.started_at is not None:
             found.append(Event(job.started_at, "started", job.id, job.worker))
     for job in storage.jobs(State.CANCELLED, count):
-        if job.finished_at is not None and job.duration_seconds is None:  # cancelled while it waited: there is no run
+        if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: no run has ended so
             found.append(Event(job.finished_at, "cancelled", job.id, None))
     found.extend(Event(job.created_at, "enqueued", job.id, None) for job in storage.jobs(None, count))
     # Of one millisecond, what comes later in a job's life counts as newer.

@@ -28,11 +28,12 @@ class Condition(str, Enum):
 
 
 class Standing(NamedTuple):
-    """A worker, how it is, and what it has in hand."""
+    """A worker, how it is, what it has in hand, and how much memory it uses, if it can be seen from here."""
 
     worker: Worker
     condition: Condition
     job: Job | None
+    memory_bytes: int | None
 
     @property
     def is_lost(self) -> bool:

@@ -182,6 +182,7 @@ def worker_json(standing: Standing, now: int) -> dict[str, Any]:
         "heartbeat_at": iso(worker.heartbeat_at),
         "heartbeat_age_seconds": max(0, now - worker.heartbeat_at) / 1000,
         "processed": worker.processed,
+        "memory_bytes": standing.memory_bytes,
     }
 
 
@@ -205,11 +206,12 @@ def worker_table(standings: Sequence[Standing], now: int) -> str:
                 click.style(state, fg=colours[state]),
                 standing.job.id if standing.job else "",
                 worker.processed,
+                "" if standing.memory_bytes is None else f"{standing.memory_bytes / 1_000_000:.0f} MB",
                 f"{spoken(max(0, now - worker.heartbeat_at) / 1000)} ago",
                 short(worker.started_at),
             )
         )
-    return table(rows, ["worker", "pid", "state", "job", "jobs done", "heartbeat", "started"])
+    return table(rows, ["worker", "pid", "state", "job", "jobs done", "memory", "heartbeat", "started"])
 
 
 # --- figures ---

@@ -74,7 +74,7 @@ class WorkerProcess:
         self.guardian = guardian
         self.runner = Runner(home, name, guardian)
         self.stop = StopRequest(log)
-        self.processed = 0
+        self.processed = self._processed_told = 0
         self._environments: dict[str, dict[str, str]] = {}
         self._looked_at = self._heartbeat_at = self._recovered_at = 0.0
 
@@ -188,12 +188,14 @@ class WorkerProcess:
 
     def _beat(self) -> None:
         self._heartbeat_at = time.monotonic()
+        self._processed_told = self.processed
         if not self.storage.is_there() or not self.storage.heartbeat(self.name, self.processed):
             self.log.error("the queue no longer knows this worker")
             self.stop.ask(0)
 
     def _bring_to_disk(self) -> None:
-        if self.storage.unsynced_seconds():
+        """Before idling: what is not on disk yet, and the jobs done since the last heartbeat."""
+        if self.storage.unsynced_seconds() or self.processed != self._processed_told:
             self._beat()
 
     def _patiently(self, action: Callable[[], Result]) -> Result:

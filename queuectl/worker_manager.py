@@ -42,7 +42,7 @@ class WorkerManager:
         found = []
         for worker, condition in conditions(self.storage):
             held = self.storage.held_by(worker.name)
-            found.append(Standing(worker, condition, held[0] if held else None))
+            found.append(Standing(worker, condition, held[0] if held else None, memory_bytes(worker)))
         return found
 
     def alive(self) -> int:
@@ -160,6 +160,17 @@ class WorkerManager:
     def _rebuild(self, aside: str) -> list[Entry]:
         self.tell(f"Warning: workers.json was damaged. It is now {aside}, and a new one was made from the database.")
         return [known for known in map(entry, self.storage.workers()) if known.is_alive]
+
+
+def memory_bytes(worker: Worker) -> int | None:
+    if not entry(worker).is_alive:
+        return None
+    import psutil
+
+    try:
+        return int(psutil.Process(worker.pid).memory_info().rss)
+    except psutil.Error:
+        return None
 
 
 def worker_environment(home: Home) -> dict[str, str]:

@@ -48,7 +48,7 @@ def status(as_json: bool) -> None:
 @click.option("--limit", type=counting, default=20, show_default=True, help="How many.")
 @json_option
 def list_jobs(state: str | None, limit: int, as_json: bool) -> None:
-    """The newest jobs, newest first.
+    """The newest jobs, newest first; --state pending: in the order in which they will run.
 
     \b
     Example:

@@ -1,6 +1,6 @@
 """One interface to the operating system: who is who, detached workers, a command's processes and their end.
 
-posix.py and windows.py offer the same names; nothing else in the house asks which platform it is on.
+posix.py and windows.py offer the same names. Nothing that has to do with processes asks elsewhere which platform it is.
 """
 
 from __future__ import annotations

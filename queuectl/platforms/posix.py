@@ -148,7 +148,7 @@ class Command:
     ) -> None:
         self.mark = mark
         env = {**env, MARK: mark}
-        # posix_spawn has no way to name a directory, and takes half the time that subprocess takes.
+        # posix_spawn cannot name a directory, but takes half of the processor time that subprocess takes.
         os.chdir(cwd)
         try:
             self.pid = _spawn(argv, env, [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *_dup(stdout, stderr)])
