@@ -19,7 +19,7 @@ class Settings(NamedTuple):
     timeout: int = 0
     priority: int = 5
     aging: str = "1 enqueue"
-    poll_interval: float = 0.02
+    poll_interval: float = 0.05
     heartbeat_interval: float = 10
     stop_grace: float = 30
     worker_count: int = 1
@@ -84,7 +84,9 @@ SETTINGS: dict[str, Setting] = {
         whole(1, 10), "a whole number from 1 to 10", "priority of a job that names none; higher is sooner"
     ),
     "aging": Setting(aging, AGING_ACCEPTED, "what earns a waiting job one point"),
-    "poll_interval": Setting(number(0.001, 60), "seconds, from 0.001 to 60", "how often an idle worker looks for work"),
+    "poll_interval": Setting(
+        number(0.001, 60), "seconds, from 0.001 to 60", "how often at most an idle worker looks for work"
+    ),
     "heartbeat_interval": Setting(
         number(0.1, 3600), "seconds, from 0.1 to 3600", "how often a worker says that it lives"
     ),

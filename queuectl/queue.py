@@ -141,6 +141,8 @@ class Queue:
 
 def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields, and the defaults of those that are not given; null is not given, and delay and run_at are one."""
+    if not defaults:
+        return dict(fields)
     given = {name for name, value in fields.items() if value is not None}
     if given & {"delay", "run_at"}:
         given |= {"delay", "run_at"}

@@ -30,6 +30,7 @@ from queuectl.runner import Interruption, Runner
 from queuectl.storage import Storage, Worker, open_storage
 
 LOOK_SECONDS = 0.1  # between two looks at the stop request while busy
+IDLE_LOOK_SECONDS = 1.0  # and while idle, when a change of the database tells of it at once
 RECOVER_SECONDS = 2.0  # between two looks for dead workers
 SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
 RETRY_SECONDS = 1.0  # while the database cannot be used
@@ -76,7 +77,7 @@ class WorkerProcess:
         self.stop = StopRequest(log)
         self.processed = self._processed_told = 0
         self._environments: dict[str, dict[str, str]] = {}
-        self._looked_at = self._heartbeat_at = self._recovered_at = 0.0
+        self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = 0.0
 
     def work(self) -> None:
         job: Job | None = None
@@ -148,13 +149,17 @@ class WorkerProcess:
         """Until something has changed, a job is due, or it is time to stop."""
         self._patiently(self._bring_to_disk)
         due = self._patiently(self.storage.next_due)
-        poll_interval = self._patiently(self.storage.settings).poll_interval
+        # Where others commit all the time, that is no reason to look all the time.
+        time.sleep(max(0.0, self._woken_at + self.storage.known_settings.poll_interval - time.monotonic()))
         while not (self.stop.asked or self.storage.changed()):
-            if (due is not None and due <= self.storage.clock.now()) or self.storage.clock_was_set():
+            due_seconds = IDLE_LOOK_SECONDS if due is None else (due - self.storage.clock.now()) / 1000
+            if due_seconds <= 0 or self.storage.clock_was_set():
                 return
-            time.sleep(poll_interval)
-            if self._patiently(self._housekeep):
+            self.storage.wait(min(due_seconds, IDLE_LOOK_SECONDS))
+            if time.monotonic() - self._looked_at >= IDLE_LOOK_SECONDS and self._patiently(self._housekeep):
                 return
+        self._woken_at = time.monotonic()
+        self._looked_at = 0.0  # what has changed may be that it is to stop
 
     def _housekeep(self) -> bool:
         """What has to be done now and then, busy or idle, each at its own pace; True if a job was put back in line."""

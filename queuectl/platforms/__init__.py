@@ -11,6 +11,7 @@ if sys.platform == "win32":
     from queuectl.platforms.windows import (
         Command,
         Guardian,
+        Watcher,
         boot_id,
         default_shell,
         hard_kill,
@@ -27,6 +28,7 @@ else:
     from queuectl.platforms.posix import (
         Command,
         Guardian,
+        Watcher,
         boot_id,
         default_shell,
         hard_kill,
@@ -43,6 +45,7 @@ else:
 __all__ = [
     "Command",
     "Guardian",
+    "Watcher",
     "boot_id",
     "default_shell",
     "hard_kill",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 assert sys.platform != "win32"
 
 MARK = "QUEUECTL_RUN"
+IN_MODIFY = 0x2
 # Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
 RESTORED = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
 # How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
@@ -135,6 +136,35 @@ def hard_kill(pid: int, started: str) -> bool:
         finally:
             os.close(handle)
     return False
+
+
+# --- waiting for a change ---
+
+
+class Watcher:
+    """Sleeps until a file in a directory is written to, by inotify; it only says when to look, never what there is."""
+
+    def __init__(self, directory: str) -> None:
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        self._file = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        if self._file >= 0 and libc.inotify_add_watch(self._file, os.fsencode(directory), IN_MODIFY) >= 0:
+            self._poll.register(self._file, select.POLLIN)
+        else:
+            self._file = -1  # the user's watches are used up
+
+    def wait(self, seconds: float, poll_interval: float) -> bool:
+        """So long at most; where nothing can be watched, no longer than the poll interval. True if it was woken."""
+        if self._file < 0:
+            time.sleep(min(seconds, poll_interval))
+        elif self._poll.poll(seconds * 1000):
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._file, 65536):
+                    pass
+            return True
+        return False
 
 
 # --- running a command ---

@@ -340,6 +340,17 @@ def needs_shell(argv: Sequence[str]) -> bool:
 # --- the guardian ---
 
 
+class Watcher:
+    """See posix.py; here whoever waits looks again after each poll interval."""
+
+    def __init__(self, directory: str) -> None:
+        pass
+
+    def wait(self, seconds: float, poll_interval: float) -> bool:
+        time.sleep(min(seconds, poll_interval))
+        return False
+
+
 class Guardian:
     """Nobody: the Job Object of a run is the worker's, and ends the run when the worker dies, however it dies."""
 

@@ -81,6 +81,10 @@ class Reader(ABC):
         """Whether somebody else has committed anything since the last call."""
 
     @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Sleep until somebody may have committed something, and so long at most."""
+
+    @abstractmethod
     def is_there(self) -> bool:
         """Whether the database that was opened still is where it was."""
 

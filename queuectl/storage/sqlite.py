@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from queuectl.clock import Clock
 from queuectl.errors import StorageError
+from queuectl.platforms import Watcher
 from queuectl.storage.base import Storage
 from queuectl.storage.sql import migrations
 
@@ -18,7 +21,9 @@ BUSY_SECONDS = 60.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
 # A commit that need not wait for the disk is synced when the last sync is so long ago.
 SYNC_SECONDS = 0.1
+SLOW_SYNC_SECONDS = 0.2
 NONE: Mapping[str, Any] = {}
+PARAMETER = r":(\w+)"
 
 
 class SQLiteStorage(Storage):
@@ -29,6 +34,7 @@ class SQLiteStorage(Storage):
         self._synced_at = 0.0
         self._unsynced_since: float | None = None
         self._version_seen: int | None = None
+        self._watcher: Watcher | None = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StorageError(
                 f"SQLite {sqlite3.sqlite_version} is too old: queuectl needs 3.35 or later. Use a newer Python"
@@ -82,8 +88,11 @@ class SQLiteStorage(Storage):
         return self._execute(self.sql[query], parameters)
 
     def run_many(self, query: str, rows: Iterable[Mapping[str, Any]]) -> int:
+        # By place and not by name: of many rows that is a third faster.
+        names = re.findall(PARAMETER, self.sql[query])
         try:
-            return self._database.executemany(self.sql[query], rows).rowcount
+            places = map(itemgetter(*names), rows)
+            return self._database.executemany(re.sub(PARAMETER, "?", self.sql[query]), places).rowcount
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
@@ -125,9 +134,21 @@ class SQLiteStorage(Storage):
         return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
 
     def changed(self) -> bool:
-        version = self._execute("PRAGMA data_version").fetchone()[0]
-        before, self._version_seen = self._version_seen, version
-        return bool(version != before)
+        before, self._version_seen = self._version_seen, self._data_version()
+        return self._version_seen != before
+
+    def _data_version(self) -> int:
+        return int(self._execute("PRAGMA data_version").fetchone()[0])
+
+    def wait(self, seconds: float) -> None:
+        if self._watcher is None:
+            self._watcher = Watcher(os.path.dirname(self.path))
+        if self._watcher.wait(seconds, self.known_settings.poll_interval):
+            # A write is told of, and the commit that it belongs to can be seen only a moment later.
+            pause = 0.001
+            while pause < SLOW_SYNC_SECONDS and self._data_version() == self._version_seen:
+                time.sleep(pause)
+                pause *= 2
 
     def is_there(self) -> bool:
         try:
