@@ -35,6 +35,7 @@ class Setting(NamedTuple):
     parse: Callable[[str], Any]
     accepts: str
     meaning: str
+    is_usable: Callable[[Any], bool] = lambda value: True  # asked only when it is set: machines differ
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -70,6 +71,12 @@ def shell(text: str) -> str:
     return text.strip()
 
 
+def is_there(shell: str) -> bool:
+    from shutil import which
+
+    return not shell or which(shell) is not None
+
+
 MOST_RETRIES = 1_000_000
 MOST_SECONDS = 100 * 365 * 86400
 
@@ -85,7 +92,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "aging": Setting(aging, AGING_ACCEPTED, "what earns a waiting job one point"),
     "poll_interval": Setting(
-        number(0.001, 60), "seconds, from 0.001 to 60", "how often at most an idle worker looks for work"
+        number(0.001, 1), "seconds, from 0.001 to 1", "how often at most an idle worker looks for work"
     ),
     "heartbeat_interval": Setting(
         number(0.1, 3600), "seconds, from 0.1 to 3600", "how often a worker says that it lives"
@@ -97,7 +104,12 @@ SETTINGS: dict[str, Setting] = {
     "max_output": Setting(
         whole(0, 100_000_000), "bytes, from 0 to 100000000", "how much of stdout and of stderr the job's row keeps"
     ),
-    "shell": Setting(shell, "a shell's name or path; empty for the platform's", "what runs a command line"),
+    "shell": Setting(
+        shell,
+        "the name or path of a shell that is there, or nothing for the platform's own",
+        "what runs a command line",
+        is_there,
+    ),
 }
 
 
@@ -117,7 +129,10 @@ def check(name: str, text: str) -> str:
     """The text that is stored for this value, or an error that says what would be accepted."""
     setting = SETTINGS[name]
     try:
-        return str(setting.parse(text.strip()))
+        value = setting.parse(text.strip())
+        if not setting.is_usable(value):
+            raise ValueError
+        return str(value)
     except (ValueError, OverflowError, InvalidInput):
         raise InvalidInput(f"{name} cannot be {brief(text)}. It takes {setting.accepts}") from None
 

@@ -43,7 +43,10 @@ class EventLog:
             self._second, self._stamp = now, time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(now))
         line = f"{self._stamp} {level} {event}\n"
         if self._on_console:
-            sys.stderr.write(line)
+            try:
+                sys.stderr.write(line)
+            except (OSError, ValueError):
+                self._on_console = False  # it is gone
         data = line.encode("utf-8", "replace")
         try:
             os.write(self._file, data)

@@ -31,9 +31,10 @@ class Home:
         return f"{path}.stdout", f"{path}.stderr"
 
 
-def open_home() -> Home:
-    """The directory that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
-    root = os.path.abspath(os.environ.get("QUEUECTL_HOME") or os.path.join(os.path.expanduser("~"), ".queuectl"))
+def open_home(wanted: str | None = None) -> Home:
+    """This directory, or the one that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
+    wanted = wanted or os.environ.get("QUEUECTL_HOME") or os.path.join(os.path.expanduser("~"), ".queuectl")
+    root = os.path.abspath(wanted)
     home = Home(root)
     if not os.path.isdir(home.logs):
         try:

@@ -227,13 +227,12 @@ def clean(name: str, text: str) -> str:
     """Text that a process can be given and that UTF-8 can carry."""
     if "\0" in text:
         raise InvalidInput(f"{name} holds a NUL byte, which no command can take. Remove it")
-    if len(text) > LONGEST_COMMAND:
-        raise InvalidInput(f"{name} is longer than {LONGEST_COMMAND:,} characters. Put it in a script and enqueue that")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise InvalidInput(f"{name} is not valid UTF-8. Put it in a script and enqueue that") from None
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is not valid UTF-8. Put it in a script and enqueue that") from None
+    if size > LONGEST_COMMAND:
+        raise InvalidInput(f"{name} is longer than {LONGEST_COMMAND:,} bytes. Put it in a script and enqueue that")
     return text
 
 

@@ -147,7 +147,7 @@ INSERT INTO runs (
     :error_message
 );
 
--- retry: a dead job begins anew, at the end of the line for its priority
+-- retry: a dead job begins anew, and has waited for nothing
 UPDATE jobs SET
     state = 'pending', attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now, started_tick = NULL,
     rank = :ticks * :tick + :millis * :now - priority * :point, updated_at = :now, finished_at = NULL

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from queuectl import config
 from queuectl.errors import QueueError, WrongState
 from queuectl.files import remove
-from queuectl.home import Home, open_home
+from queuectl.home import open_home
 from queuectl.job import RUN_VARIABLES, Job, State, clean, parse
 from queuectl.storage import AFTER_ALL_JOBS, Added, Run, Storage, open_storage
 
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 class Queue:
     def __init__(self, home: str | None = None) -> None:
-        self.home = Home(os.path.abspath(home)) if home else open_home()
+        self.home = open_home(home)
         self._storage: Storage | None = None
 
     @property
@@ -94,7 +94,7 @@ class Queue:
 
     def retry(self, job_ids: Sequence[str]) -> None:
         """Put dead jobs back in line, all or none."""
-        jobs = [self.get(job_id) for job_id in dict.fromkeys(job_ids)]
+        jobs = [self.storage.glance(job_id) for job_id in dict.fromkeys(job_ids)]
         for job in jobs:
             if job.state is not State.DEAD:
                 raise WrongState(

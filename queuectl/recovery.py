@@ -83,5 +83,5 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
 
 
 def run_mark(storage: Storage, job: Job) -> str:
-    """What every process of this run carries in its environment as QUEUECTL_RUN."""
-    return f"{storage.queue_id()}.{job.id}.{job.lease}"
+    """What every process of this run carries in its environment as QUEUECTL_RUN; a number is never used again."""
+    return f"{storage.queue_id()}.{job.seq}.{job.lease}"

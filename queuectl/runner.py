@@ -5,12 +5,14 @@ Output goes from the command to the spool files and never through this process's
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import closing, suppress
+from typing import IO, NamedTuple
 
 from queuectl import platforms
 from queuectl.config import Settings
@@ -22,6 +24,8 @@ from queuectl.job import Job, Outcome, State
 TICK_SECONDS = 0.1
 # How long a command may take to end when asked politely.
 POLITE_SECONDS = 3.0
+BINARY = getattr(os, "O_BINARY", 0)
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC)
 
 
 class Interruption(NamedTuple):
@@ -51,7 +55,9 @@ class Runner:
             command = self._start(job, environment, settings.shell, mark)
         except (OSError, ValueError) as error:
             self._guardian.release()
-            return Outcome(None, time.monotonic() - began, reason=cannot_start(job, error))
+            # What the worker is short of is not the job's fault.
+            state = State.PENDING if getattr(error, "errno", None) in SHORT_OF else None
+            return Outcome(None, time.monotonic() - began, reason=cannot_start(job, error), state=state)
         try:
             stopped = self._wait(command, began + job.timeout if job.timeout else None, watch, job.timeout)
             if stopped:
@@ -73,12 +79,8 @@ class Runner:
         if argv is None or platforms.needs_shell(argv):
             argv = platforms.shell_argv(shell, job.command)
         env = {**environment, **(json.loads(job.env) if job.env else {}), "QUEUECTL_JOB_ID": job.id}
-        stdout, stderr = (spool.open() for spool in self._spool)
-        try:
-            return platforms.Command(argv, job.cwd, env, mark, stdout, stderr)
-        finally:
-            os.close(stdout)
-            os.close(stderr)
+        with closing(self._spool[0].open()) as stdout, closing(self._spool[1].open()) as stderr:
+            return platforms.Command(argv, job.cwd, env, mark, stdout.fileno(), stderr.fileno())
 
     def _wait(
         self, command: platforms.Command, deadline: float | None, watch: Watch, timeout: int
@@ -107,15 +109,27 @@ class Spool:
         self._make()
 
     def _make(self) -> None:
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-        self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._file = os.open(self.path, os.O_RDONLY | BINARY)
 
-    def open(self) -> int:
-        """Emptied, for a command to write to."""
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_TRUNC | getattr(os, "O_BINARY", 0))
+    def open(self) -> IO[bytes]:
+        """For a command to write to; it is empty, because whoever took from it last has emptied it."""
+        try:
+            return self._for_writing()
+        except FileNotFoundError:  # somebody has tidied up
+            os.close(self._file)
+            self._make()
+            return self._for_writing()
+
+    def _for_writing(self) -> IO[bytes]:
+        return io.FileIO(os.open(self.path, os.O_WRONLY | os.O_APPEND | BINARY), "w")
 
     def take(self, keep_as: str, most: int) -> str:
-        """The last `most` bytes that were written, as text; if there were more, the whole is kept elsewhere."""
+        """The last `most` bytes that were written, as text; if there were more, the whole is kept elsewhere.
+
+        The file is empty afterwards: whoever follows the next run must not see what this one printed.
+        """
         size = os.fstat(self._file).st_size
         text = as_text(self._last(min(size, most))) if size else ""
         if size > most:
@@ -126,6 +140,9 @@ class Spool:
             aside = f"{self.path}.{time.time_ns()}"  # on Windows a removed file keeps its name while it is written to
             self._move(aside)
             remove(aside)
+        elif size:
+            with suppress(FileNotFoundError):
+                os.truncate(self.path, 0)
         return text
 
     def _last(self, count: int) -> bytes:
@@ -137,6 +154,8 @@ class Spool:
         os.close(self._file)  # Windows moves no file that is open here
         try:
             replace(self.path, to)
+        except FileNotFoundError:
+            pass  # somebody has tidied up
         except PermissionError:
             # Somebody will not let go of it. Whoever follows the next jobs sees nothing of them until they end.
             from shutil import copyfile

@@ -18,6 +18,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from queuectl import platforms
@@ -34,6 +35,7 @@ IDLE_LOOK_SECONDS = 1.0  # and while idle, when a change of the database tells o
 RECOVER_SECONDS = 2.0  # between two looks for dead workers
 SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
 RETRY_SECONDS = 1.0  # while the database cannot be used
+HANG_UP = getattr(signal, "SIGHUP", None)
 ENVIRONMENTS_KEPT = 100
 GC_THRESHOLD = 50_000  # a job leaves next to no cycles behind, and looking for them takes a twentieth of its time
 
@@ -49,7 +51,9 @@ class StopRequest:
         self.signals = 0
 
     def on_signal(self, number: int, frame: Any) -> None:
-        self.signals += 1
+        # A terminal that goes away may say so twice, and means it once.
+        if number != HANG_UP or not self.signals:
+            self.signals += 1
 
     def ask(self, grace_seconds: float) -> None:
         deadline = time.monotonic() + grace_seconds
@@ -101,7 +105,7 @@ class WorkerProcess:
 
     def _run(self, job: Job) -> Outcome:
         self.log.info(f"job {job.id}: try {job.attempts} started")
-        mark, environment = run_mark(self.storage, job), self._environment(job)
+        mark, environment = self._patiently(lambda: (run_mark(self.storage, job), self._environment(job)))
         return self.runner.run(job, mark, environment, self.storage.known_settings, lambda: self._watch(job))
 
     def _finish(self, job: Job, outcome: Outcome) -> Job | None:
@@ -115,6 +119,8 @@ class WorkerProcess:
             self.log.warning(str(error))
             return None
         self.processed += outcome.state is not State.PENDING
+        if outcome.state is State.PENDING and not self.stop.asked:
+            time.sleep(RETRY_SECONDS)  # the worker is short of something: the job may be back in its hands already
         return following
 
     def _environment(self, job: Job) -> dict[str, str]:
@@ -133,7 +139,7 @@ class WorkerProcess:
             reason = self.storage.cancel_reason(job)
             if reason is not None:
                 return Interruption(reason, State.CANCELLED)
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             self.log.error(str(error))
         if self.stop.overdue:
             return Interruption("its worker was stopped", State.PENDING)
@@ -151,11 +157,12 @@ class WorkerProcess:
         due = self._patiently(self.storage.next_due)
         # Where others commit all the time, that is no reason to look all the time.
         time.sleep(max(0.0, self._woken_at + self.storage.known_settings.poll_interval - time.monotonic()))
-        while not (self.stop.asked or self.storage.changed()):
+        while not (self.stop.asked or self._patiently(self.storage.changed)):
             due_seconds = IDLE_LOOK_SECONDS if due is None else (due - self.storage.clock.now()) / 1000
             if due_seconds <= 0 or self.storage.clock_was_set():
                 return
-            self.storage.wait(min(due_seconds, IDLE_LOOK_SECONDS))
+            seconds = min(due_seconds, IDLE_LOOK_SECONDS)
+            self._patiently(partial(self.storage.wait, seconds))
             if time.monotonic() - self._looked_at >= IDLE_LOOK_SECONDS and self._patiently(self._housekeep):
                 return
         self._woken_at = time.monotonic()
@@ -208,7 +215,7 @@ class WorkerProcess:
         while True:
             try:
                 return action()
-            except StorageError as error:
+            except (StorageError, OSError) as error:
                 self.log.error(f"{error}; trying again")
                 if not self.storage.is_there() or self.stop.signals:
                     raise
@@ -222,7 +229,7 @@ def main() -> int:
     options = parser.parse_args()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    guardian = platforms.Guardian()  # before the database is opened: a fork must not carry a connection
+    guardian = platforms.Guardian()  # before the database is opened: a guardian has no business with it
     home = open_home()
     log = EventLog(home.worker_log(options.name), options.foreground)
     if not options.foreground:
@@ -241,9 +248,9 @@ def serve(name: str, home: Home, guardian: platforms.Guardian, log: EventLog) ->
     worker = WorkerProcess(name, home, storage, guardian, log)
     for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(number, worker.stop.on_signal)
-    storage.add_worker(identity(name, storage.clock.now()))
-    log.info(f"up, pid {os.getpid()}")
     try:
+        storage.add_worker(identity(name, storage.clock.now()))
+        log.info(f"up, pid {os.getpid()}")
         worker.work()
     finally:
         worker.runner.close()

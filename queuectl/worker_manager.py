@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from queuectl import platforms
-from queuectl.errors import QueueError
+from queuectl.errors import QueueError, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import RUN_VARIABLES
@@ -45,8 +46,18 @@ class WorkerManager:
             found.append(Standing(worker, condition, held[0] if held else None, memory_bytes(worker)))
         return found
 
-    def alive(self) -> int:
-        return sum(condition is Condition.ALIVE for _, condition in conditions(self.storage))
+    def must_start_one(self) -> bool:
+        """Whether nobody would ever run a job that is added now; inside a job its own worker does not count."""
+        alive = [worker for worker, condition in conditions(self.storage) if condition is Condition.ALIVE]
+        if "QUEUECTL_JOB_ID" in os.environ:
+            return all(self.storage.held_by(worker.name) for worker in alive)
+        return not alive
+
+    def replace_lost(self) -> None:
+        """Start a worker where all have died; those that were stopped were stopped on purpose."""
+        found = [condition for _, condition in conditions(self.storage)]
+        if found and Condition.ALIVE not in found:
+            self.start(1)
 
     # --- starting ---
 
@@ -61,25 +72,28 @@ class WorkerManager:
             for name, process in begun.items():
                 up.append(self._wait_until_up(name, process))
         finally:
-            with self._entries() as entries:
-                entries.extend(entry(worker) for worker in up)
+            self._enter(up)
         return up
 
     def run_in_foreground(self) -> int:
         """One worker in this console, until it ends; Ctrl+C reaches it directly."""
         name = f"w-{os.urandom(3).hex()}"
-        process = subprocess.Popen([*worker_argv(name), "--foreground"])
-        try:
-            worker = self._wait_until_up(name, process)
-            with self._entries() as entries:
-                entries.append(entry(worker))
-        except KeyboardInterrupt:
-            pass
+        process = subprocess.Popen([*worker_argv(name), "--foreground"], env=worker_environment(self.home))
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            signal.signal(number, lambda number, frame: process.send_signal(number))
         while True:
             try:
+                if process.poll() is None:
+                    self._enter([self._wait_until_up(name, process)])
                 return process.wait()
             except KeyboardInterrupt:
-                continue
+                continue  # the worker has heard it too
+
+    def _enter(self, workers: list[Worker]) -> None:
+        """Name them in workers.json, and leave out who is gone."""
+        with self._entries() as entries:
+            known = {one.name for one in workers}
+            entries[:] = [one for one in entries if one.is_alive and one.name not in known] + [*map(entry, workers)]
 
     def _spawn(self, name: str) -> subprocess.Popen[bytes]:
         return platforms.spawn_detached(worker_argv(name), worker_environment(self.home), self.home.worker_log(name))
@@ -105,8 +119,10 @@ class WorkerManager:
         known = {worker.name for worker in self.storage.workers()}
         logs = []
         for found in os.scandir(self.home.logs):
-            if found.name.startswith("worker-") and found.name.partition(".")[0].removeprefix("worker-") not in known:
-                logs.append((found.stat().st_mtime, found.path))
+            name, _, ending = found.name.partition(".")
+            if name.startswith("worker-") and ending.startswith("log") and name.removeprefix("worker-") not in known:
+                with suppress(FileNotFoundError):
+                    logs.append((found.stat().st_mtime, found.path))
         for _, path in sorted(logs, reverse=True)[LOGS_KEPT:]:
             remove(path)
 
@@ -119,7 +135,7 @@ class WorkerManager:
         """
         targets = self._stoppable()
         for target in targets:
-            self.storage.ask_to_stop(target.name, grace_seconds)
+            self._ask(target, grace_seconds)
         deadline = time.monotonic() + grace_seconds + HARD_SECONDS
         left = targets
         told = time.monotonic()
@@ -133,10 +149,17 @@ class WorkerManager:
             platforms.hard_kill(target.pid, target.start_time)
             while target.is_alive:
                 time.sleep(POLL_SECONDS)
-        with self._entries() as entries:
-            entries[:] = [known for known in entries if known.is_alive]
-        recover(self.storage, self.home)
+        with suppress(StorageError, OSError):  # on a full disk the workers are stopped all the same
+            self._enter([])
+            recover(self.storage, self.home)
         return [(target.name, target in left) for target in targets]
+
+    def _ask(self, target: Entry, grace_seconds: float) -> None:
+        try:
+            self.storage.ask_to_stop(target.name, grace_seconds)
+        except StorageError as error:
+            self.tell(f"{error}. Stopping {target.name} by a signal instead.")
+            platforms.ask_to_end(target.pid, target.start_time)
 
     def _stoppable(self) -> list[Entry]:
         """Those of the database and those of workers.json: either may have been lost."""

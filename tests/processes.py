@@ -61,26 +61,32 @@ def guardian(worker_pid: int) -> psutil.Process:
     return found
 
 
-def marked(cli: Cli) -> list[psutil.Process]:
-    """Every process that belongs to a run of this queue."""
+def marks(cli: Cli) -> dict[int, str]:
+    """By pid, what each living process of a run of this queue carries as QUEUECTL_RUN."""
     storage = open_queue(cli)
     prefix = f"{storage.queue_id()}."
     storage.close()
-    found = []
+    found = {}
     for process in psutil.process_iter():
         try:
-            if (
-                process.environ().get("QUEUECTL_RUN", "").startswith(prefix)
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(process)
+            mark = process.environ().get("QUEUECTL_RUN", "")
+            if mark.startswith(prefix) and process.status() != psutil.STATUS_ZOMBIE:
+                found[process.pid] = mark
         except psutil.Error:
             continue
     return found
 
 
+def marked(cli: Cli) -> list[int]:
+    """Every process that belongs to a run of this queue."""
+    return list(marks(cli))
+
+
 def lives(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill(pid: int) -> None:

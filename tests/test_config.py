@@ -26,7 +26,7 @@ GOOD = [
     ("aging", " 5   ENQUEUES ", "5 enqueues"),
     ("aging", "10m", "10m"),
     ("poll_interval", "0.001", 0.001),
-    ("poll_interval", "60", 60),
+    ("poll_interval", "1", 1),
     ("heartbeat_interval", "0.1", 0.1),
     ("heartbeat_interval", "3600", 3600),
     ("stop_grace", "0", 0),

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import ROOT, Cli, eventually
-from processes import guardian, job, kill, lives, marked, open_queue, read_pid, state, workers
+from processes import guardian, job, kill, lives, marked, marks, open_queue, read_pid, state, workers
 
 from queuectl.home import Home
 from queuectl.recovery import recover
@@ -30,8 +30,8 @@ PARTS = ("worker", "guardian", "middle")
 COMBINATIONS = [order for size in (1, 2, 3) for order in itertools.permutations(PARTS, size)]
 
 
-def of_the_first_run(cli: Cli) -> list[psutil.Process]:
-    return [process for process in marked(cli) if process.environ()["QUEUECTL_RUN"].endswith(".1")]
+def of_the_first_run(cli: Cli) -> list[int]:
+    return [pid for pid, mark in marks(cli).items() if mark.endswith(".1")]
 
 
 @pytest.mark.parametrize("victims", COMBINATIONS, ids="-".join)

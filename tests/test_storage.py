@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SetClock
+from conftest import ROOT, SetClock
 from test_order import new_job
 
 from queuectl.errors import DuplicateJob, JobNotFound, LeaseLost, StorageError
@@ -218,7 +221,8 @@ def test_a_job_that_completes_although_its_cancelling_was_asked_for_is_completed
 def test_ids_are_numbers_and_pass_over_names_that_are_taken(storage: Storage) -> None:
     assert [job.id for job in storage.add([new_job(), new_job(id="4"), new_job()])] == ["1", "4", "3"]
     assert [job.id for job in storage.add([new_job(), new_job()])] == ["6", "5"]
-    assert len({job.id for job in storage.jobs(None, 100)}) == 5
+    assert [job.id for job in storage.add([new_job(), new_job(id="7")])] == ["9", "7"]
+    assert len({job.id for job in storage.jobs(None, 100)}) == 7
     assert totals(storage) == counted(storage)
 
 
@@ -357,6 +361,26 @@ def test_the_schema_is_migrated_forward_in_one_transaction(tmp_path: Path, monke
     assert new.job("kept").state is State.PENDING
     assert new._schema_version() == len(migrations()) + 1
     new.close()
+
+
+def test_the_log_stays_short_although_nobody_closes_the_database(tmp_path: Path) -> None:
+    """Each process replays it and leaves without closing, as the command line does to be quick."""
+    path = str(tmp_path / "queuectl.db")
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from queuectl.clock import Clock\nfrom queuectl.storage.sqlite import SQLiteStorage\n"
+        "from test_order import new_job\n"
+        "s = SQLiteStorage(sys.argv[2], Clock(), 'b')\n"
+        "s.add([new_job(command='x' * 50_000) for _ in range(40)])\nos._exit(0)"
+    )
+    tests = str(Path(__file__).parent)
+    sizes = []
+    for _ in range(8):
+        subprocess.run(
+            [sys.executable, "-c", code, tests, path], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        sizes.append(Path(path + "-wal").stat().st_size)
+    assert max(sizes) < 12_000_000
 
 
 def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

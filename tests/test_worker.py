@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,14 @@ import psutil
 import pytest
 from conftest import ROOT, SCRIPT, Cli, eventually
 from processes import counts, job, kill, lives, marked, open_queue, read_pid, state, workers
+from test_order import new_job
 
+from queuectl.clock import Clock
+from queuectl.home import Home
 from queuectl.platforms import boot_id, pid_space
+from queuectl.runner import Runner
 from queuectl.storage import Worker
+from queuectl.storage.sqlite import SQLiteStorage
 from queuectl.workers_file import entry
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these commands are written for a POSIX shell")
@@ -108,6 +114,63 @@ def test_logs_follows_a_running_job_and_cancel_ends_it_with_all_its_processes(cl
     assert job(cli, job_id)["error_message"] == "changed my mind"
 
 
+def test_run_goes_on_when_its_worker_dies(cli: Cli) -> None:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "run", "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo done"],
+        stdout=subprocess.PIPE,
+        env=cli.env,
+        cwd=cli.cwd,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"begun\n"
+    kill(workers(cli)[0].pid)
+    (cli.cwd / "go").touch()
+    assert process.stdout.read() == b"begun\ndone\n"
+    assert process.wait(20) == 0
+    process.stdout.close()
+    assert [run["outcome"] for run in job(cli, "1")["runs"]] == ["lost", "completed"]
+
+
+def test_run_inside_a_job_gets_a_worker_of_its_own(cli: Cli) -> None:
+    inner = f"{sys.executable} {SCRIPT} run 'echo inner'"
+    assert cli("run", inner, timeout=30).stdout == "inner\n"
+
+
+def test_run_passes_bytes_on_as_they_are(cli: Cli) -> None:
+    noise = bytes(range(256)) * 2000
+    (cli.cwd / "noise").write_bytes(noise)
+    cli.ok("config", "set", "max-output", "1000")
+    shown = subprocess.run(
+        [sys.executable, SCRIPT, "run", "cat noise"], capture_output=True, env=cli.env, cwd=cli.cwd, timeout=30
+    )
+    assert shown.stdout == noise
+
+
+def test_the_spool_is_empty_before_the_next_job_is_claimed(cli: Cli, tmp_path: Path) -> None:
+    """Otherwise whoever follows the next job would see what this one printed."""
+    home = Home(str(tmp_path))
+    runner = Runner(home, "w", FakeGuardian())  # type: ignore[arg-type]
+    storage = SQLiteStorage(home.database, Clock(), "boot")
+    storage.add([new_job(command="echo printed; echo more >&2", cwd=str(tmp_path))])
+    claimed = storage.claim("w")
+    assert claimed
+    outcome = runner.run(claimed, "mark", dict(os.environ), storage.settings(), lambda: None)
+    assert (outcome.output, outcome.stderr) == ("printed\n", "more\n")
+    assert [Path(path).read_bytes() for path in home.spool("w")] == [b"", b""]
+    runner.close()
+    storage.close()
+
+
+class FakeGuardian:
+    """In a test's own process nothing is to be guarded: a real one would be a fork of pytest."""
+
+    def watch(self, mark: str) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+
 # --- what a command gets ---
 
 
@@ -158,6 +221,8 @@ def test_the_setting_shell_takes_effect_without_restarting_workers(cli: Cli) -> 
     assert cli("run", "echo ${BASH_VERSION:-none}").stdout == "none\n"
     cli.ok("config", "set", "shell", "/bin/bash")
     assert cli("run", "echo ${BASH_VERSION:-none}").stdout != "none\n"
+    refused = cli("config", "set", "shell", "/no/such/shell")
+    assert refused.returncode == 2 and "shell cannot be '/no/such/shell'" in refused.stderr
 
 
 def test_bytes_that_are_not_utf8_fail_no_job(cli: Cli) -> None:
@@ -201,8 +266,36 @@ def test_what_a_command_leaves_behind_lives_on_and_does_not_write_into_the_next_
         assert lives(pid)
         assert job(cli, "2")["output"] == "second\n"
     finally:
-        for process in marked(cli):
-            process.kill()
+        for left in marked(cli):
+            kill(left)
+
+
+@pytest.mark.parametrize("tidied", ["all of logs", "the spool"])
+def test_files_that_somebody_tidied_away_cost_no_job_a_try(cli: Cli, tidied: str) -> None:
+    assert cli("run", "echo first").stdout == "first\n"
+    if tidied == "all of logs":
+        shutil.rmtree(cli.home / "logs")
+    else:
+        for path in (cli.home / "logs").glob("*.std*"):
+            path.unlink()
+    assert cli("run", "echo second").stdout == "second\n"
+    cli.ok("config", "set", "max-output", "10")
+    done = cli("run", f"rm -rf {cli.home / 'logs'}; seq 1000")
+    assert done.returncode == 0
+    assert len(workers(cli)) == 1
+
+
+def test_what_the_worker_is_short_of_costs_no_job_a_try(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    [worker] = workers(cli)
+    limits = psutil.Process(worker.pid).rlimit(psutil.RLIMIT_NOFILE)
+    psutil.Process(worker.pid).rlimit(psutil.RLIMIT_NOFILE, (5, limits[1]))
+    cli.ok("enqueue", "--max-retries", "0", "echo x >> ran")
+    eventually(lambda: "Too many open files" in next((cli.home / "logs").glob("*.log")).read_text())
+    psutil.Process(worker.pid).rlimit(psutil.RLIMIT_NOFILE, limits)
+    eventually(lambda: state(cli, "1") == "completed")
+    assert (cli.cwd / "ran").read_text() == "x\n"
+    assert job(cli, "1")["attempts"] == 1
 
 
 # --- time limits, retries ---
@@ -210,12 +303,15 @@ def test_what_a_command_leaves_behind_lives_on_and_does_not_write_into_the_next_
 
 def test_a_time_limit_kills_the_whole_tree_also_who_ignores_being_asked(cli: Cli) -> None:
     cli.ok("worker", "start")
-    stubborn = "trap '' TERM; sh -c \"trap '' TERM; sleep 300\" & setsid sleep 300 & sleep 300"
+    hidden = "env -i setsid sleep 300 &"  # neither in the session nor marked, but a child of the run
+    stubborn = (
+        f"trap '' TERM; {hidden} echo $! > hidden; sh -c \"trap '' TERM; sleep 300\" & setsid sleep 300 & sleep 300"
+    )
     cli.ok("enqueue", "--timeout", "1", "--max-retries", "0", stubborn)
     eventually(lambda: len(marked(cli)) >= 4)
     eventually(lambda: finished(cli, "1"))
     assert job(cli, "1")["error_message"] == "timed out after 1 s"
-    assert not marked(cli)
+    assert not marked(cli) and not lives(read_pid(cli.cwd / "hidden"))
 
 
 def test_a_backoff_is_not_slept_out_in_the_worker(cli: Cli) -> None:
@@ -408,6 +504,47 @@ def test_a_worker_in_the_foreground_stops_gently_on_ctrl_c(cli: Cli) -> None:
     assert process.returncode == 0, said
     assert b"job 1: try 1 ended" in said
     assert (cli.cwd / "finished").exists() and not workers(cli)
+
+
+def foreground(cli: Cli, **options: int) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, "worker", "start", "--foreground"],
+        env=cli.env,
+        cwd=cli.cwd,
+        start_new_session=True,
+        **options,  # type: ignore[call-overload]
+    )
+    eventually(lambda: (cli.home / "queuectl.db").exists() and workers(cli))
+    return process
+
+
+def test_a_foreground_worker_whose_console_is_gone_goes_on(cli: Cli) -> None:
+    process = foreground(cli, stderr=subprocess.PIPE)
+    assert process.stderr
+    process.stderr.close()
+    cli.ok("enqueue", "true")
+    eventually(lambda: state(cli, "1") == "completed")
+    cli.ok("worker", "stop")
+    assert process.wait(20) == 0
+
+
+def test_sigterm_to_worker_start_in_the_foreground_stops_the_worker(cli: Cli) -> None:
+    process = foreground(cli, stderr=subprocess.DEVNULL)
+    cli.ok("enqueue", "sleep 0.5; touch finished")
+    eventually(lambda: state(cli, "1") == "processing")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert (cli.cwd / "finished").exists() and not workers(cli)
+
+
+def test_workers_json_forgets_who_is_gone(cli: Cli) -> None:
+    for _ in range(2):
+        cli.ok("worker", "start")
+        for worker in workers(cli):
+            os.kill(worker.pid, signal.SIGTERM)
+        eventually(lambda: not workers(cli))
+    cli.ok("worker", "start")
+    assert len(json.loads((cli.home / "workers.json").read_text())["workers"]) == 1
 
 
 def test_worker_start_says_why_a_worker_did_not_come_up(cli: Cli, tmp_path: Path) -> None:

@@ -90,8 +90,6 @@ def main() -> NoReturn:
         if "--debug" in sys.argv[1:2]:
             raise
         code = report(error)
-    except KeyboardInterrupt:
-        code = 130
     leave(code)
 
 
@@ -110,6 +108,8 @@ def report(error: Exception) -> int:
         line, code = f"{sentence(error.format_message())} See: {path} --help", 2
     elif isinstance(error, click.ClickException):
         line = error.format_message()
+    elif isinstance(error, click.Abort) and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+        line, code = "Interrupted", 130
     elif isinstance(error, click.Abort):
         line = "Nothing was done"
     elif isinstance(error, QueueError):

@@ -61,7 +61,7 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
         click.echo("1 job is pending again." if count == 1 else f"{count:,} jobs are pending again.")
         return
     queue.retry(job_ids)
-    for job_id in job_ids:
+    for job_id in dict.fromkeys(job_ids):
         click.echo(f"Job {job_id} is pending again.")
 
 

@@ -35,15 +35,15 @@ def run(command: tuple[str, ...], line: str | None, **options: Any) -> None:
     [added] = queue.enqueue_all([fields])
     workers = WorkerManager(queue.home, queue.storage)
 
-    def make_sure_of_a_worker() -> None:
-        if not workers.alive():
+    try:
+        if workers.must_start_one():
             workers.start(1)
-
-    make_sure_of_a_worker()
-    place = queue.place(added)
-    if place.ahead or place.run_at:
-        click.echo(place_line(queue, added), err=True)
-    show_until_end(queue, added.id, make_sure_of_a_worker)
+        place = queue.place(added)
+        if place.ahead or place.run_at:
+            click.echo(place_line(queue, added), err=True)
+    except KeyboardInterrupt:
+        goes_on(added.id)
+    show_until_end(queue, added.id, workers.replace_lost)
 
 
 @click.command()
@@ -70,12 +70,15 @@ def show_until_end(queue: Queue, job_id: str, every_second: Callable[[], None]) 
     try:
         job = follow(queue, job_id, (sys.stdout.buffer, sys.stderr.buffer), every_second)
     except KeyboardInterrupt:
-        click.echo(
-            f"\nJob {job_id} goes on. To follow it: queuectl logs -f {job_id}. To cancel it: queuectl cancel {job_id}",
-            err=True,
-        )
-        sys.exit(130)
+        goes_on(job_id)
     sys.exit(exit_code(job))
+
+
+def goes_on(job_id: str) -> NoReturn:
+    """Ctrl+C ends the looking, not the job."""
+    hint = f"To follow it: queuectl logs -f {job_id}. To cancel it: queuectl cancel {job_id}"
+    click.echo(f"\nJob {job_id} goes on. {hint}", err=True)
+    sys.exit(130)
 
 
 def exit_code(job: Job) -> int:

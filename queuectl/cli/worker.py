@@ -9,6 +9,7 @@ import click
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
 from queuectl.queue import Queue
+from queuectl.recovery import Standing
 from queuectl.worker_manager import WorkerManager
 
 
@@ -90,13 +91,12 @@ def health(as_json: bool) -> None:
       queuectl worker health || queuectl worker start
     """
     workers = manager()
-    show_workers(workers, as_json)
-    if any(standing.is_lost for standing in workers.standings()):
+    if any(standing.is_lost for standing in show_workers(workers, as_json)):
         click.echo("A worker is lost. Its job goes back in line with: queuectl worker start", err=True)
         sys.exit(1)
 
 
-def show_workers(workers: WorkerManager, as_json: bool) -> None:
+def show_workers(workers: WorkerManager, as_json: bool) -> list[Standing]:
     standings, now = workers.standings(), workers.storage.clock.now()
     if as_json:
         click.echo(render.to_json([render.worker_json(standing, now) for standing in standings]))
@@ -104,3 +104,4 @@ def show_workers(workers: WorkerManager, as_json: bool) -> None:
         click.echo(render.worker_table(standings, now))
     else:
         click.echo("No worker is running. Start one with: queuectl worker start")
+    return standings

@@ -16,7 +16,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import subprocess
@@ -35,12 +36,14 @@ GIVE_UP_SECONDS = 10.0
 # --- who is who ---
 
 
+@lru_cache
 def boot_id() -> str:
     """Different after each start of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
+@lru_cache
 def pid_space() -> str:
     """Pids mean something only within this."""
     return os.readlink("/proc/self/ns/pid")
@@ -57,8 +60,8 @@ def _stat(pid: int) -> list[str] | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
+    except (FileNotFoundError, ProcessLookupError):
+        return None  # and no other error: who cannot look must not take anybody for dead
 
 
 # --- killing what is left of a run ---
@@ -85,20 +88,25 @@ def kill_marked(mark: str, session: int | None = None) -> int:
 def signal_run(mark: str, session: int | None, number: int) -> int:
     """Send a signal to every process of the run, and return how many got it; 0 only counts the living.
 
-    They are the marked ones, and whoever is in a session that one of them leads or that the caller knows as the run's.
+    They are the marked ones, whoever is in a session that one of them leads or that the caller knows as the run's, and
+    what any of these has started, while it is there to be seen.
     """
     wanted = f"{MARK}={mark}".encode()
-    session_of = {pid: found for pid in _pids() if (found := _session(pid)) is not None}
-    marked = {pid for pid in session_of if _is_marked(pid, wanted)}
-    sessions = {pid for pid in marked if session_of[pid] == pid}
-    if session is not None:
-        sessions.add(session)
+    living = {pid: found for pid in _pids() if (found := _family(pid)) is not None}
+    run = {pid for pid, family in living.items() if family.session == session or _is_marked(pid, wanted)}
+    while True:
+        leads = {pid for pid in run if pid in living and living[pid].session == pid}
+        more = {pid for pid, family in living.items() if family.session in leads or family.parent in run} - run
+        if not more:
+            break
+        run |= more
     count = 0
-    for pid in [pid for pid in session_of if pid in marked or session_of[pid] in sessions]:
+    for pid in run:
         with contextlib.suppress(OSError):
             handle = os.pidfd_open(pid)
             try:
-                if _is_marked(pid, wanted) or _session(pid) in sessions:
+                family = _family(pid)
+                if family and family.started == living[pid].started:  # the pid was not reused since
                     signal.pidfd_send_signal(handle, number)
                     count += 1
             finally:
@@ -111,10 +119,17 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 
 
-def _session(pid: int) -> int | None:
-    """The session of a process that lives."""
+class Family(NamedTuple):
+    """Where a living process belongs; its start time makes it this process and no later one of the same pid."""
+
+    parent: int
+    session: int
+    started: str
+
+
+def _family(pid: int) -> Family | None:
     stat = _stat(pid)
-    return int(stat[3]) if stat and stat[0] not in "ZX" else None
+    return Family(int(stat[1]), int(stat[3]), stat[19]) if stat and stat[0] not in "ZX" else None
 
 
 def _is_marked(pid: int, wanted: bytes) -> bool:
@@ -127,11 +142,20 @@ def _is_marked(pid: int, wanted: bytes) -> bool:
 
 def hard_kill(pid: int, started: str) -> bool:
     """Kill the process if it is still the one that started then."""
+    return _signal(pid, started, signal.SIGKILL)
+
+
+def ask_to_end(pid: int, started: str) -> bool:
+    """Ask the process to end, if it is still the one that started then."""
+    return _signal(pid, started, signal.SIGTERM)
+
+
+def _signal(pid: int, started: str, number: int) -> bool:
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
             if start_time(pid) == started:
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                signal.pidfd_send_signal(handle, number)
                 return True
         finally:
             os.close(handle)
@@ -184,7 +208,12 @@ class Command:
             self.pid = _spawn(argv, env, [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *_dup(stdout, stderr)])
         finally:
             os.chdir("/")
-        self._handle = os.pidfd_open(self.pid)
+        try:
+            self._handle = os.pidfd_open(self.pid)
+        except OSError:
+            kill_marked(mark, self.pid)  # what cannot be watched must not run
+            os.waitpid(self.pid, 0)
+            raise
         self._poll = select.poll()
         self._poll.register(self._handle, select.POLLIN)
 

@@ -176,6 +176,11 @@ def _is_marked(pid: int, mark: str) -> bool:
         return False
 
 
+def ask_to_end(pid: int, started: str) -> bool:
+    """Windows has no way to ask a process without a window: only the database can, or hard_kill."""
+    return False
+
+
 def hard_kill(pid: int, started: str) -> bool:
     """Kill the process if it is still the one that started then."""
     with _process(pid, PROCESS_TERMINATE) as handle:

@@ -76,7 +76,7 @@ class Storage(Reader):
             yield self._moment()
             self.commit()
         except BaseException:
-            self._settings = None  # they may have been read inside what is now undone
+            self._settings = self._clock_offset = None  # what was read or written inside is now undone
             self.rollback()
             raise
 
@@ -143,7 +143,10 @@ class Storage(Reader):
                 else:
                     row.update(since_tick=None, since_at=None, due_at=new.run_at, rank=None)
                 rows.append(row)
-            if self.run_many("add", rows) < len(rows):
+            # Names that users chose come first: a number that we give must not take one of them.
+            chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
+            numbered = [row for new, row in zip(jobs, rows) if new.id is None]
+            if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
                 self._renumber(jobs, rows)
             self._count({"pending": len(jobs), "event_enqueued": len(jobs)})
         return [Added(row["seq"], row["id"], row["rank"]) for row in rows]
