@@ -81,10 +81,12 @@ class WorkerManager:
         process = subprocess.Popen([*worker_argv(name), "--foreground"], env=worker_environment(self.home))
         for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             signal.signal(number, lambda number, frame: process.send_signal(number))
+        is_entered = False
         while True:
             try:
-                if process.poll() is None:
+                if not is_entered and process.poll() is None:
                     self._enter([self._wait_until_up(name, process)])
+                    is_entered = True
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # the worker has heard it too
@@ -110,7 +112,8 @@ class WorkerManager:
         raise QueueError(f"The worker did not come up: {self._last_words(name)}. Its log: {self.home.worker_log(name)}")
 
     def _last_words(self, name: str) -> str:
-        with open(self.home.worker_log(name), encoding="utf-8", errors="replace") as log:
+        lines: list[str] = []
+        with suppress(OSError), open(self.home.worker_log(name), encoding="utf-8", errors="replace") as log:
             lines = [line.strip() for line in log if line.strip()]
         return lines[-1] if lines else "it said nothing"
 
