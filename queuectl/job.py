@@ -15,6 +15,7 @@ from queuectl.times import Millis, parse_duration, parse_time
 LONGEST_ID = 100
 LONGEST_COMMAND = 100_000
 MOST_LOST_IN_A_ROW = 3
+HIGHEST_PRIORITY = 10
 RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID")  # what a run finds in its environment, and no other run may
 ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
@@ -290,7 +291,7 @@ def checked_env(value: Any) -> dict[str, str]:
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": checked_id,
     "command": checked_command,
-    "priority": whole_number("priority", 1, 10, "a whole number from 1 to 10"),
+    "priority": whole_number("priority", 1, HIGHEST_PRIORITY, "a whole number from 1 to 10"),
     "max_retries": whole_number("max_retries", 0, MOST_RETRIES, "a whole number from 0"),
     "timeout": whole_number("timeout", 0, MOST_SECONDS, "whole seconds, 0 for no limit"),
     "backoff_base": checked_backoff_base,

@@ -1,17 +1,15 @@
 """Linux: sessions, pidfds, /proc, and a guardian process that ends a run when its worker dies.
 
 A run is its session plus every process that carries its mark in the environment. Before each signal the process is
-held by a pidfd and looked at again, so a pid that was reused is never hit.
+held by a pidfd and looked at again, so a pid that was reused is never hit. What only a worker needs is imported where
+it is used: whoever only asks who is who, as every `enqueue` does, is spared it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import mmap
 import os
-import select
 import signal
 import sys
 import time
@@ -170,6 +168,7 @@ class Watcher:
 
     def __init__(self, directory: str) -> None:
         import ctypes
+        import select
 
         libc = ctypes.CDLL(None)
         self._file = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -200,6 +199,8 @@ class Command:
     def __init__(
         self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
     ) -> None:
+        import select
+
         self.mark = mark
         env = {**env, MARK: mark}
         # posix_spawn cannot name a directory, but takes half of the processor time that subprocess takes.
@@ -258,6 +259,8 @@ def _spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[tuple[An
 
 def is_written(file: int) -> bool:
     """Whether anybody still has this file, which is open here for reading, open for writing."""
+    import fcntl
+
     # Only a file that nobody can write to can be leased for reading.
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -292,6 +295,8 @@ class Guardian:
     """
 
     def __init__(self) -> None:
+        import mmap
+
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
         self.pid = 0
         self._start()
@@ -352,6 +357,8 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> sub
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
     """Alone among the processes that lock this file."""
+    import fcntl
+
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from queuectl.clock import STEP
 from queuectl.errors import DuplicateJob, LeaseLost
-from queuectl.job import Job, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
+from queuectl.job import HIGHEST_PRIORITY, Job, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
 from queuectl.ranking import Aging
 from queuectl.storage.reading import Reader, Worker, as_job
 from queuectl.storage.sql import TOTALS
@@ -45,7 +45,7 @@ class Storage(Reader):
     # --- what an engine adds ---
 
     @abstractmethod
-    def run_many(self, query: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a named query once a row, and return how many rows of the table it changed."""
 
     @abstractmethod
@@ -133,16 +133,18 @@ class Storage(Reader):
             tick, last_seq = self.run("enqueued", jobs=len(jobs)).fetchone()
             if environment:
                 self.run("add_environment", hash=environment[0], variables=environment[1])
-            common = dict(environment=environment[0] if environment else None, now=now)
-            rows = []
+            common = {"environment": environment[0] if environment else None, "now": now}
+            in_line = [
+                {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
+                for priority in range(HIGHEST_PRIORITY + 1)
+            ]
+            rows: list[dict[str, Any]] = []
             for seq, new in enumerate(jobs, last_seq - len(jobs) + 1):
-                row = new._asdict()
-                row.update(common, seq=seq, id=new.id or str(seq))
                 if new.run_at is None or new.run_at <= now:
-                    row.update(since_tick=tick, since_at=now, due_at=None, rank=aging.rank(new.priority, tick, now))
+                    place = in_line[new.priority]
                 else:
-                    row.update(since_tick=None, since_at=None, due_at=new.run_at, rank=None)
-                rows.append(row)
+                    place = {"rank": None, "since_tick": None, "since_at": None, "due_at": new.run_at}
+                rows.append({**new._asdict(), **common, **place, "seq": seq, "id": new.id or str(seq)})
             # Names that users chose come first: a number that we give must not take one of them.
             chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
             numbered = [row for new, row in zip(jobs, rows) if new.id is None]
