@@ -112,15 +112,16 @@ class WorkerProcess:
         """Store the outcome, and take the next job unless it is time to stop."""
         said = outcome.reason or ("not run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
         self.log.info(f"job {job.id}: try {job.attempts} ended after {outcome.duration_seconds:.3f} s: {said}")
-        next_for = None if self.stop.asked else self.name
+        put_back = outcome.state is State.PENDING
+        next_for = None if put_back or self.stop.asked else self.name
         try:
             following = self._patiently(lambda: self.storage.finish(job, outcome, next_for))
         except LeaseLost as error:
             self.log.warning(str(error))
             return None
-        self.processed += outcome.state is not State.PENDING
-        if outcome.state is State.PENDING and not self.stop.asked:
-            time.sleep(RETRY_SECONDS)  # the worker is short of something: the job may be back in its hands already
+        self.processed += not put_back
+        if put_back and not self.stop.asked:
+            time.sleep(RETRY_SECONDS)  # this worker is short of something; another may not be
         return following
 
     def _environment(self, job: Job) -> dict[str, str]:
