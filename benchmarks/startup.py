@@ -21,6 +21,7 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
             "pass": (python("pass"), empty),
             "imports": (python(IMPORTS), empty),
             "empty": (enqueue, empty),
+            "option": (queuectl("enqueue", "-p", "9", "true"), empty),
             "long": (enqueue, long),
             "worn": (enqueue, worn),
         }
@@ -32,6 +33,7 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
     for name, what, one, other, target in (
         ("enqueue", "enqueue : python -c pass", "empty", "pass", at_most(4.5)),
         ("enqueue_imports", f'enqueue : python -c "{IMPORTS}"', "empty", "imports", None),
+        ("enqueue_option", "enqueue -p 9 : python -c pass", "option", "pass", None),
         ("enqueue_long", f"enqueue with {jobs} : python -c pass", "long", "pass", at_most(4.5)),
         ("enqueue_long_empty", f"enqueue with {jobs} : with none", "long", "empty", at_most(1.1)),
         ("enqueue_worn", f"enqueue after {before} : after none", "worn", "empty", at_most(1.1)),

@@ -1,7 +1,5 @@
 """The settings: their names, defaults and checks. All workers must agree on them, so they live in the database."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a job is: its fields, its states, the checks on what a user hands in, and what a run makes of it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

@@ -58,6 +58,9 @@ SELECT {totals} FROM totals;
 -- add_environment: each distinct one is stored once
 INSERT INTO environments (hash, variables) VALUES (:hash, :variables) ON CONFLICT (hash) DO NOTHING;
 
+-- has_environment: most jobs come from where one has come from before
+SELECT 1 FROM environments WHERE hash = :hash;
+
 -- environment: for the run
 SELECT variables FROM environments WHERE hash = :hash;
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,11 +12,6 @@ from queuectl.files import remove
 from queuectl.home import open_home
 from queuectl.job import RUN_VARIABLES, Job, State, clean, parse
 from queuectl.storage import AFTER_ALL_JOBS, Added, Run, Storage, open_storage
-
-try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
 
 BATCH = 500
 
@@ -156,8 +150,6 @@ def current_directory() -> str:
         raise QueueError("The current directory is gone. Change to one that exists and try again") from None
 
 
-def captured_environment() -> tuple[str, str]:
-    """This process's environment and its hash; without the marks of the run that it may itself be part of."""
-    variables = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
-    text = json.dumps(variables, sort_keys=True)
-    return blake2b(text.encode(), digest_size=16).hexdigest(), text
+def captured_environment() -> dict[str, str]:
+    """This process's environment, without the marks of the run that it may itself be part of."""
+    return {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}

@@ -4,8 +4,6 @@ All waiting jobs age at the same speed, so the order between two of them never c
 because time passes.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

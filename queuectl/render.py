@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from queuectl.job import Job, State
+from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
-from queuectl.recovery import Standing
 from queuectl.storage import Run
 from queuectl.times import iso, short, spoken
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import IO, NamedTuple
 
-from queuectl import platforms
 from queuectl.config import Settings
 from queuectl.files import remove, replace
 from queuectl.home import Home
 from queuectl.job import Job, Outcome, State
+from queuectl.platforms import runs
 
 # How often the watcher is asked while a command runs; with it a finish is on disk within 0.2 s.
 TICK_SECONDS = 0.1
@@ -42,7 +42,7 @@ Watch = Callable[[], Interruption | None]
 class Runner:
     """Runs a worker's jobs, one after the other, with one pair of spool files for all of them."""
 
-    def __init__(self, home: Home, worker: str, guardian: platforms.Guardian) -> None:
+    def __init__(self, home: Home, worker: str, guardian: runs.Guardian) -> None:
         self._home = home
         self._guardian = guardian
         self._spool = [Spool(path) for path in home.spool(worker)]
@@ -74,17 +74,15 @@ class Runner:
             return Outcome(None, duration, output, stderr, stopped.reason, stopped.state)
         return Outcome(exit_code, duration, output, stderr)
 
-    def _start(self, job: Job, environment: Mapping[str, str], shell: str, mark: str) -> platforms.Command:
+    def _start(self, job: Job, environment: Mapping[str, str], shell: str, mark: str) -> runs.Command:
         argv = json.loads(job.argv) if job.argv else None
-        if argv is None or platforms.needs_shell(argv):
-            argv = platforms.shell_argv(shell, job.command)
+        if argv is None or runs.needs_shell(argv):
+            argv = runs.shell_argv(shell, job.command)
         env = {**environment, **(json.loads(job.env) if job.env else {}), "QUEUECTL_JOB_ID": job.id}
         with closing(self._spool[0].open()) as stdout, closing(self._spool[1].open()) as stderr:
-            return platforms.Command(argv, job.cwd, env, mark, stdout.fileno(), stderr.fileno())
+            return runs.Command(argv, job.cwd, env, mark, stdout.fileno(), stderr.fileno())
 
-    def _wait(
-        self, command: platforms.Command, deadline: float | None, watch: Watch, timeout: int
-    ) -> Interruption | None:
+    def _wait(self, command: runs.Command, deadline: float | None, watch: Watch, timeout: int) -> Interruption | None:
         """Until the command ends by itself, or there is a reason to end it."""
         while True:
             left = TICK_SECONDS if deadline is None else min(TICK_SECONDS, deadline - time.monotonic())
@@ -135,7 +133,7 @@ class Spool:
         if size > most:
             text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
             self._move(keep_as)
-        elif platforms.is_written(self._file):
+        elif runs.is_written(self._file):
             # What the command left behind goes on writing, but not into the next job's output.
             aside = f"{self.path}.{time.time_ns()}"  # on Windows a removed file keeps its name while it is written to
             self._move(aside)

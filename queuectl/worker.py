@@ -26,6 +26,7 @@ from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
 from queuectl.job import Job, Outcome, State
+from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
 from queuectl.runner import Interruption, Runner
 from queuectl.storage import Storage, Worker, open_storage
@@ -71,7 +72,7 @@ class StopRequest:
 
 
 class WorkerProcess:
-    def __init__(self, name: str, home: Home, storage: Storage, guardian: platforms.Guardian, log: EventLog) -> None:
+    def __init__(self, name: str, home: Home, storage: Storage, guardian: runs.Guardian, log: EventLog) -> None:
         self.name = name
         self.log = log
         self.home = home
@@ -230,7 +231,7 @@ def main() -> int:
     options = parser.parse_args()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    guardian = platforms.Guardian()  # before the database is opened: a guardian has no business with it
+    guardian = runs.Guardian()  # before the database is opened: a guardian has no business with it
     home = open_home()
     log = EventLog(home.worker_log(options.name), options.foreground)
     if not options.foreground:
@@ -244,7 +245,7 @@ def main() -> int:
     return 1
 
 
-def serve(name: str, home: Home, guardian: platforms.Guardian, log: EventLog) -> int:
+def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog) -> int:
     storage = open_storage(home)
     worker = WorkerProcess(name, home, storage, guardian, log)
     for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):

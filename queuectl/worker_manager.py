@@ -15,7 +15,9 @@ from queuectl.errors import QueueError, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import RUN_VARIABLES
-from queuectl.recovery import Condition, Standing, conditions, recover
+from queuectl.liveness import Condition, Standing, conditions
+from queuectl.platforms import runs
+from queuectl.recovery import recover
 from queuectl.storage import Storage, Worker
 from queuectl.workers_file import Entry, entry, workers_file
 
@@ -149,7 +151,7 @@ class WorkerManager:
                 told = time.monotonic()
                 self.tell(self._waiting_for(left, deadline - HARD_SECONDS - told))
         for target in left:
-            platforms.hard_kill(target.pid, target.start_time)
+            runs.hard_kill(target.pid, target.start_time)
             while target.is_alive:
                 time.sleep(POLL_SECONDS)
         with suppress(StorageError, OSError):  # on a full disk the workers are stopped all the same
@@ -162,7 +164,7 @@ class WorkerManager:
             self.storage.ask_to_stop(target.name, grace_seconds)
         except StorageError as error:
             self.tell(f"{error}. Stopping {target.name} by a signal instead.")
-            platforms.ask_to_end(target.pid, target.start_time)
+            runs.ask_to_end(target.pid, target.start_time)
 
     def _stoppable(self) -> list[Entry]:
         """Those of the database and those of workers.json: either may have been lost."""

@@ -620,7 +620,7 @@ def test_every_command_has_help_with_an_example_and_says_what_each_option_does()
     import click
     from click.testing import CliRunner
 
-    from queuectl.cli import cli as whole
+    from queuectl.cli.commands import cli as whole
 
     gc.enable()  # the command line turns it off, which is not for the tests
     seen: list[str] = []

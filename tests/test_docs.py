@@ -17,7 +17,7 @@ import click
 import pytest
 
 from queuectl import __version__
-from queuectl.cli import cli as root_command
+from queuectl.cli.commands import cli as root_command
 from queuectl.config import SETTINGS, Settings
 from queuectl.job import CHECKS, State
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -16,7 +17,7 @@ from test_order import new_job
 
 from queuectl.errors import DuplicateJob, JobNotFound, LeaseLost, StorageError
 from queuectl.job import Outcome, State
-from queuectl.recovery import Condition
+from queuectl.liveness import Condition
 from queuectl.storage import sqlite as sqlite_engine
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
@@ -240,11 +241,15 @@ def test_an_enqueue_of_nothing_is_no_tick(storage: Storage) -> None:
     assert storage.look_at_clock()[0] == 0
 
 
-def test_an_environment_is_stored_once(storage: Storage) -> None:
-    for _ in range(3):
-        storage.add([new_job()], ("hash", '{"A": "1"}'))
-    assert storage.run("environment", hash="hash").fetchall() == [('{"A": "1"}',)]
-    assert storage._database.execute("SELECT COUNT(*) FROM environments").fetchone() == (1,)  # type: ignore[attr-defined]
+def test_an_environment_is_stored_once(storage: Storage, connect: Connect) -> None:
+    for connection in (storage, connect(), storage):
+        connection.add([new_job()], {"B": "2", "A": "\udcff"})
+        connection.add([new_job()], {"A": "\udcff", "B": "2"})
+    storage.add([new_job()], {"A": "1"})
+    first, *_, last = (storage.job(str(number)).environment or "" for number in range(1, 8))
+    assert json.loads(storage.environment(first) or "") == {"A": "\udcff", "B": "2"}
+    assert json.loads(storage.environment(last) or "") == {"A": "1"}
+    assert len({storage.job(str(number)).environment for number in range(1, 7)}) == 1
 
 
 def test_the_nearest_id_is_named(storage: Storage) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
-from queuectl.cli.enqueue import place_line
+from queuectl.cli.hand_in import place_line
 from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.follow import follow
 from queuectl.job import Job, State

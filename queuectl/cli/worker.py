@@ -8,8 +8,8 @@ import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
+from queuectl.liveness import Standing
 from queuectl.queue import Queue
-from queuectl.recovery import Standing
 from queuectl.worker_manager import WorkerManager
 
 

@@ -1,8 +1,4 @@
-"""Windows: Job Objects, process handles and creation times, behind the interface of posix.py.
-
-A run is its Job Object, which ends with the worker, plus every process that carries its mark in the environment. Before
-each kill the process is held by a handle and its creation time is looked at, so a pid that was reused is never hit.
-"""
+"""Windows: who is who by handles and creation times, detached workers, locks, behind the interface of posix.py."""
 
 from __future__ import annotations
 
@@ -10,14 +6,13 @@ import contextlib
 import ctypes
 import errno
 import functools
-import math
 import msvcrt
 import os
 import sys
 import time
 import winreg
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes.wintypes import BOOL, DWORD, HANDLE, LPVOID, LPWSTR, UINT
+from ctypes.wintypes import BOOL, DWORD, HANDLE, LPVOID
 from typing import TYPE_CHECKING, Any
 
 assert sys.platform == "win32"
@@ -25,66 +20,24 @@ assert sys.platform == "win32"
 if TYPE_CHECKING:
     import subprocess
 
-MARK = "QUEUECTL_RUN"
-# How long a dying run is looked for: its last process may be only just starting, not yet to be recognised.
-SETTLE_SECONDS = 0.05
-GIVE_UP_SECONDS = 10.0
-DYING_MILLIS = 1000  # a process that was terminated takes a moment to let go of its files
-
-PROCESS_TERMINATE, PROCESS_QUERY_LIMITED_INFORMATION, SYNCHRONIZE = 0x1, 0x1000, 0x100000
-WAIT_OBJECT_0, WAIT_TIMEOUT = 0, 0x102
-GENERIC_READ, GENERIC_WRITE = 0x80000000, 0x40000000
-FILE_SHARE_READ, FILE_SHARE_ALL = 1, 7
-INVALID_HANDLE = ctypes.c_void_p(-1).value
-ERROR_SHARING_VIOLATION = 32
-CREATE_SUSPENDED, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x4, 0x2000
-SYSTEM_TIME_OF_DAY, BASIC_ACCOUNTING, EXTENDED_LIMIT = 3, 1, 9
-KILLED = 1  # the exit code of what we terminate
-
-# What cmd.exe does itself, and no program of that name does.
-BUILTINS = (
-    "assoc break call cd chdir cls color copy date del dir echo endlocal erase exit for ftype goto if md mkdir mklink "
-    "move path pause popd prompt pushd rd rem ren rename rmdir set setlocal shift start time title type ver verify vol"
-)
-
-
-class ExtendedLimit(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION, of which only the flags are of interest."""
-
-    _fields_ = (
-        ("times", ctypes.c_int64 * 2),
-        ("flags", DWORD),
-        ("working_sets", ctypes.c_size_t * 2),
-        ("processes", DWORD),
-        ("affinity", ctypes.c_size_t),
-        ("classes", DWORD * 2),
-        ("io_counters", ctypes.c_uint64 * 6),
-        ("memory", ctypes.c_size_t * 4),
-    )
-
+PROCESS_QUERY_LIMITED_INFORMATION, SYNCHRONIZE = 0x1000, 0x100000
+WAIT_TIMEOUT = 0x102
+SYSTEM_TIME_OF_DAY = 3
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
-_ntdll = ctypes.WinDLL("ntdll")
+ntdll = ctypes.WinDLL("ntdll")
 
 
-def _function(name: str, *takes: Any, returns: Any = BOOL) -> Any:
+def kernel_function(name: str, *takes: Any, returns: Any = BOOL) -> Any:
     function = getattr(_kernel32, name)
     function.argtypes, function.restype = takes, returns
     return function
 
 
-_close_handle = _function("CloseHandle", HANDLE)
-_open_process = _function("OpenProcess", DWORD, BOOL, DWORD, returns=HANDLE)
-_process_times = _function("GetProcessTimes", HANDLE, LPVOID, LPVOID, LPVOID, LPVOID)
-_terminate_process = _function("TerminateProcess", HANDLE, UINT)
-_wait_for = _function("WaitForSingleObject", HANDLE, DWORD, returns=DWORD)
-_reopen_file = _function("ReOpenFile", HANDLE, DWORD, DWORD, DWORD, returns=HANDLE)
-_create_job = _function("CreateJobObjectW", LPVOID, LPWSTR, returns=HANDLE)
-_assign_to_job = _function("AssignProcessToJobObject", HANDLE, HANDLE)
-_set_job = _function("SetInformationJobObject", HANDLE, ctypes.c_int, LPVOID, DWORD)
-_query_job = _function("QueryInformationJobObject", HANDLE, ctypes.c_int, LPVOID, DWORD, LPVOID)
-_terminate_job = _function("TerminateJobObject", HANDLE, UINT)
-_ntdll.NtResumeProcess.argtypes = (HANDLE,)
+close_handle = kernel_function("CloseHandle", HANDLE)
+wait_for = kernel_function("WaitForSingleObject", HANDLE, DWORD, returns=DWORD)
+_open_process = kernel_function("OpenProcess", DWORD, BOOL, DWORD, returns=HANDLE)
+_process_times = kernel_function("GetProcessTimes", HANDLE, LPVOID, LPVOID, LPVOID, LPVOID)
 
 
 # --- who is who ---
@@ -109,7 +62,7 @@ def _registered(key: str, name: str) -> str | None:
 def _booted_at() -> str:
     """When the machine started, by the clock as it was then: setting the clock moves boot time and bias alike."""
     found = (ctypes.c_int64 * 6)()  # boot time, now, time zone, its id, boot time's bias, sleep time's bias
-    _ntdll.NtQuerySystemInformation(SYSTEM_TIME_OF_DAY, found, ctypes.sizeof(found), None)
+    ntdll.NtQuerySystemInformation(SYSTEM_TIME_OF_DAY, found, ctypes.sizeof(found), None)
     return str(found[0] - found[4])
 
 
@@ -120,229 +73,30 @@ def pid_space() -> str:
 
 def start_time(pid: int) -> str | None:
     """When the process started, as it was noted then: nobody can set that clock. None if there is none that lives."""
-    with _process(pid, 0) as handle:
-        return _created(handle)
+    with open_process(pid, 0) as handle:
+        return created(handle)
 
 
 @contextlib.contextmanager
-def _process(pid: int, access: int) -> Iterator[int | None]:
+def open_process(pid: int, access: int) -> Iterator[int | None]:
     """A handle to the process, which keeps its pid from being given to another; None if there is none, or no right."""
     handle = _open_process(PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE | access, False, pid)
     try:
         yield handle
     finally:
         if handle:
-            _close_handle(handle)
+            close_handle(handle)
 
 
-def _created(handle: int | None) -> str | None:
+def created(handle: int | None) -> str | None:
     """The creation time of a process that lives; one that has ended is there as long as anybody has a handle to it."""
-    if not handle or _wait_for(handle, 0) != WAIT_TIMEOUT:
+    if not handle or wait_for(handle, 0) != WAIT_TIMEOUT:
         return None
     times = [ctypes.c_uint64() for _ in range(4)]  # of creation, exit, in the kernel, in the program
     return str(times[0].value) if _process_times(handle, *map(ctypes.byref, times)) else None
 
 
-# --- killing what is left of a run ---
-
-
-def kill_marked(mark: str, session: int | None = None) -> int:
-    """Kill every process of the run, until none is found any more; returns how many kills that took."""
-    import psutil
-
-    killed = 0
-    give_up = time.monotonic() + GIVE_UP_SECONDS
-    quiet_since: float | None = None
-    while time.monotonic() < give_up:
-        living = ((pid, start_time(pid)) for pid in psutil.pids() if pid != os.getpid())
-        found = sum(hard_kill(pid, started) for pid, started in living if started and _is_marked(pid, mark))
-        killed += found
-        if found:
-            quiet_since = None
-        elif quiet_since is None:
-            quiet_since = time.monotonic()
-        elif time.monotonic() - quiet_since >= SETTLE_SECONDS:
-            break
-        time.sleep(0.01)
-    return killed
-
-
-def _is_marked(pid: int, mark: str) -> bool:
-    import psutil
-
-    try:
-        return bool(psutil.Process(pid).environ().get(MARK) == mark)
-    except (psutil.Error, OSError):  # it is gone, or another user's
-        return False
-
-
-def ask_to_end(pid: int, started: str) -> bool:
-    """Windows has no way to ask a process without a window: only the database can, or hard_kill."""
-    return False
-
-
-def hard_kill(pid: int, started: str) -> bool:
-    """Kill the process if it is still the one that started then."""
-    with _process(pid, PROCESS_TERMINATE) as handle:
-        if _created(handle) != started or not _terminate_process(handle, KILLED):
-            return False
-        _wait_for(handle, DYING_MILLIS)
-        return True
-
-
-# --- running a command ---
-
-
-class Verbatim(str):
-    """A part of a command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
-
-
-class Command:
-    """The processes of one run: a Job Object of their own, marked in their environment."""
-
-    def __init__(
-        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
-    ) -> None:
-        import subprocess
-
-        self.mark = mark
-        # Names that differ by case only are the same here; of two the later one holds.
-        env = {**{name.upper(): value for name, value in env.items()}, MARK: mark}
-        line = _command_line([_program(argv[0], cwd, env), *argv[1:]])
-        flags = subprocess.CREATE_NO_WINDOW | CREATE_SUSPENDED
-        files: list[int] = []
-        try:
-            files += map(_movable, (stdout, stderr))
-            self._process = subprocess.Popen(
-                line, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], creationflags=flags
-            )
-        except OSError as error:
-            error.filename = argv[0]  # Windows does not say what it could not find
-            raise
-        finally:
-            for file in files:
-                os.close(file)
-        self.pid = self._process.pid
-        self._handle = int(self._process._handle)  # type: ignore[attr-defined]
-        # It is assigned before its first instruction, so nothing that it starts can be outside.
-        self._job = _new_job(self._handle)
-        if _ntdll.NtResumeProcess(self._handle) < 0:
-            self.end(0)
-            self.close()
-            raise OSError(errno.EACCES, "it could not be resumed", argv[0])
-
-    def wait(self, seconds: float) -> bool:
-        """Wait so long for the command itself to end; True once it has."""
-        return bool(_wait_for(self._handle, math.ceil(seconds * 1000)) == WAIT_OBJECT_0)
-
-    def end(self, polite_seconds: float) -> None:
-        """End every process of the run, at once: a process without a window or our console cannot be asked."""
-        if self._job:
-            _terminate_job(self._job, KILLED)
-            give_up = time.monotonic() + GIVE_UP_SECONDS
-            while _active(self._job) and time.monotonic() < give_up:
-                time.sleep(0.01)
-        else:
-            self._end_tree()
-        kill_marked(self.mark)
-
-    def _end_tree(self) -> None:
-        """Without a Job Object: the children that can still be found, some of which may have lost the mark."""
-        import psutil
-
-        with contextlib.suppress(psutil.Error, OSError):
-            for child in psutil.Process(self.pid).children(recursive=True):
-                hard_kill(child.pid, start_time(child.pid) or "")
-        self._process.kill()
-
-    def close(self) -> int:
-        """The exit code, as Windows gives it; what the command left behind on purpose lives on."""
-        code = self._process.wait()
-        if self._job:
-            _limit(self._job, 0)
-            _close_handle(self._job)
-            self._job = None
-        return code
-
-
-def _new_job(process: int) -> int | None:
-    """A Job Object around the process that ends with us; None where the process cannot be put into one."""
-    job: int | None = _create_job(None, None)
-    if job and _limit(job, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE) and _assign_to_job(job, process):
-        return job
-    if job:
-        _close_handle(job)
-    return None
-
-
-def _limit(job: int, flags: int) -> bool:
-    limit = ExtendedLimit(flags=flags)
-    return bool(_set_job(job, EXTENDED_LIMIT, ctypes.byref(limit), ctypes.sizeof(limit)))
-
-
-def _active(job: int) -> int:
-    """How many processes of the Job Object live."""
-    found = (DWORD * 12)()  # four times of two each, page faults, processes: all, active, terminated
-    _query_job(job, BASIC_ACCOUNTING, found, ctypes.sizeof(found), None)
-    return found[10]
-
-
-def _movable(file: int) -> int:
-    """The same file, opened so that it can be renamed and deleted while somebody still has this opening of it."""
-    handle = _reopen_file(msvcrt.get_osfhandle(file), GENERIC_WRITE, FILE_SHARE_ALL, 0)
-    return os.dup(file) if handle == INVALID_HANDLE else msvcrt.open_osfhandle(handle, os.O_BINARY)
-
-
-def _program(name: str, cwd: str, env: Mapping[str, str]) -> str:
-    """The file to start, looked for where the job's directory and environment say: Windows would ask the worker's."""
-    endings = [ending.lower() for ending in env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";") if ending]
-    # A name without a known ending is tried as it is last: npm, the shell script, lies beside npm.cmd.
-    endings = ["", *endings] if os.path.splitext(name)[1].lower() in endings else [*endings, ""]
-    places = [] if os.path.dirname(name) else env.get("PATH", os.defpath).split(os.pathsep)
-    for place in ["", *places]:
-        for ending in endings:
-            path = os.path.join(cwd, place.strip('"'), name + ending)
-            if os.path.isfile(path):
-                return path
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-
-
-def _command_line(argv: Sequence[str]) -> str:
-    from subprocess import list2cmdline
-
-    return " ".join(part if isinstance(part, Verbatim) else list2cmdline([part]) for part in argv)
-
-
-def is_written(file: int) -> bool:
-    """Whether anybody still has this file, which is open here for reading, open for writing."""
-    handle = _reopen_file(msvcrt.get_osfhandle(file), GENERIC_READ, FILE_SHARE_READ, 0)
-    if handle == INVALID_HANDLE:
-        return ctypes.get_last_error() == ERROR_SHARING_VIOLATION
-    _close_handle(handle)
-    return False
-
-
-def default_shell() -> str:
-    return os.environ.get("COMSPEC") or "cmd.exe"
-
-
-def shell_argv(shell: str, line: str) -> list[str]:
-    shell = shell or default_shell()
-    name = os.path.basename(shell).lower().removesuffix(".exe")
-    if name == "cmd":
-        # With /s it takes off the outer quotes and reads the rest as it was typed.
-        return [shell, "/d", "/s", "/c", Verbatim(f'"{line}"')]
-    if name in ("powershell", "pwsh"):
-        return [shell, "-NoProfile", "-Command", line]
-    return [shell, "-c", line]
-
-
-def needs_shell(argv: Sequence[str]) -> bool:
-    """Whether this is a command of the shell's own."""
-    return argv[0].lower() in BUILTINS.split()
-
-
-# --- the guardian ---
+# --- waiting for a change ---
 
 
 class Watcher:
@@ -356,19 +110,11 @@ class Watcher:
         return False
 
 
-class Guardian:
-    """Nobody: the Job Object of a run is the worker's, and ends the run when the worker dies, however it dies."""
-
-    pid = 0
-
-    def watch(self, mark: str) -> None: ...
-
-    def release(self) -> None: ...
-
-    def check(self) -> None: ...
-
-
 # --- detached workers and the lock ---
+
+
+def default_shell() -> str:
+    return os.environ.get("COMSPEC") or "cmd.exe"
 
 
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> subprocess.Popen[bytes]:

@@ -1,7 +1,5 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,0 +1,90 @@
+"""Every command, by its name: a command's file is loaded only when the command is called. And Click's own errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+import click
+
+from queuectl import __version__
+from queuectl.errors import InvalidInput, QueueError, sentence
+
+COMMANDS = {
+    "enqueue": "queuectl.cli.enqueue:enqueue",
+    "run": "queuectl.cli.run:run",
+    "status": "queuectl.cli.look:status",
+    "list": "queuectl.cli.look:list_jobs",
+    "show": "queuectl.cli.look:show",
+    "logs": "queuectl.cli.run:logs",
+    "cancel": "queuectl.cli.cancel:cancel",
+    "metrics": "queuectl.cli.look:metrics",
+    "worker": "queuectl.cli.worker:worker",
+    "dlq": "queuectl.cli.dlq:dlq",
+    "config": "queuectl.cli.config:config",
+}
+
+# What Click raises where a group is called without a command; before 8.2 it printed the help by itself.
+NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            context.fail(f"No command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="queuectl %(version)s")
+@click.option("--debug", is_flag=True, help="Show a traceback when something fails.")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
+    """A background job queue for shell commands.
+
+    Hand it a command, close the console, and detached workers go on: by priority, without starving anyone, retrying
+    what fails, keeping what it printed.
+
+    \b
+    Example:
+      queuectl run "echo hello"
+    """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
+
+
+def call(arguments: list[str]) -> int:
+    """Run a command; its exit code."""
+    try:
+        return cli.main(arguments, "queuectl", standalone_mode=False, windows_expand_args=False) or 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except NO_ARGUMENTS as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "queuectl"
+        raise InvalidInput(f"{sentence(error.format_message())} See: {path} --help") from error
+    except click.ClickException as error:
+        raise QueueError(error.format_message()) from error
+    except click.Abort as error:
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise QueueError("Nothing was done") from error

@@ -1,0 +1,128 @@
+"""Handing in jobs: read them, store them, print their ids, and tell a person where they stand. Needs no Click."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+from queuectl.errors import DuplicateJob, InvalidInput, QueueError, sentence
+from queuectl.queue import Queue
+from queuectl.storage import Added
+
+
+def hand_in_one(text: str) -> None:
+    """A line for the shell, or a JSON object, as it was typed and with nothing more said of it."""
+    queue = Queue()
+    given = json_object(text)
+    announce(queue, queue.enqueue_all([{"command": text} if given is None else given]))
+
+
+def announce(queue: Queue, added: list[Added]) -> None:
+    """The ids alone on stdout; on stderr what a person wants to know."""
+    sys.stdout.write("".join(f"{job.id}\n" for job in added))
+    sys.stdout.flush()
+    tell_place(queue, added)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object, if the text is JSON; None if it is a command line: a shell's `[ -f x ]` is no JSON."""
+    start = text.lstrip()[:1]
+    if start not in ("{", "["):
+        return None
+    import json
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if start == "[":
+            return None
+        raise InvalidInput(
+            f"This begins like JSON but is not: {error}. PowerShell and cmd.exe eat quotes: there write it as "
+            '--id NAME --command "echo hi", or put it in a file and use --file FILE'
+        ) from None
+    if not isinstance(found, dict):
+        raise InvalidInput('This is JSON but not an object. Write it like {"command": "echo hi"}')
+    return found
+
+
+def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any]) -> list[Added]:
+    """All lines or none; an error names the line."""
+    lines = Lines(path)
+    try:
+        return queue.enqueue_all(lines.fields(), defaults)
+    except InvalidInput as error:
+        if lines.number:
+            raise InvalidInput(
+                f"Line {lines.number} of {lines.name}: {sentence(str(error))} Nothing was stored"
+            ) from None
+        raise
+    except DuplicateJob as error:
+        raise QueueError(f"Line {lines.line_of[error.job_id]} of {lines.name}: {error}. Nothing was stored") from None
+
+
+class Lines:
+    """The jobs of a file, one a line, with the number of the line that was read last."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "stdin" if path == "-" else path
+        self.number = 0
+        self.line_of: dict[Any, int] = {}  # by id; the last one, where it is there twice
+
+    def fields(self) -> Iterator[dict[str, Any]]:
+        with self._open() as file:
+            for number, data in enumerate(file, 1):
+                self.number = number
+                try:
+                    text = data.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                except UnicodeDecodeError:
+                    raise InvalidInput("it is not UTF-8. Save the file as UTF-8") from None
+                if text:
+                    given = json_object(text)
+                    if given and "id" in given:
+                        self.line_of[str(given["id"])] = number
+                    yield {"command": text} if given is None else given
+        self.number = 0
+
+    def _open(self) -> IO[bytes]:
+        if self.path == "-":
+            if sys.stdin is None:
+                raise InvalidInput("stdin is closed. Name a file of jobs instead of -")
+            return sys.stdin.buffer
+        try:
+            return open(self.path, "rb")
+        except OSError as error:
+            raise InvalidInput(
+                f"Cannot read {self.path!r}: {error.strerror}. Name a file of jobs, or - for stdin"
+            ) from None
+
+
+def tell_place(queue: Queue, added: list[Added]) -> None:
+    """What a person wants to know, on stderr: the place in line, and whether anybody will do it."""
+    from queuectl.liveness import Condition, conditions
+
+    if not added:
+        tell("No jobs in there: nothing was stored.")
+        return
+    if len(added) == 1:
+        tell(place_line(queue, added[0]))
+    else:
+        tell(f"{len(added):,} jobs were stored.")
+    if all(condition is not Condition.ALIVE for _, condition in conditions(queue.storage)):
+        tell("No worker is running. Start one with: queuectl worker start")
+
+
+def place_line(queue: Queue, job: Added) -> str:
+    from queuectl.times import short
+
+    place = queue.place(job)
+    if place.ahead is None:
+        return f"Job {job.id} waits until {short(place.run_at)}."
+    if place.ahead == 0:
+        return f"Job {job.id} is next in line."
+    return f"Job {job.id} is in line, {place.ahead:,}{'+' if place.ahead >= 1000 else ''} before it."
+
+
+def tell(line: str) -> None:
+    sys.stderr.write(line + "\n")

@@ -1,0 +1,269 @@
+"""Linux: the processes of a run, and a guardian process that ends the run when its worker dies.
+
+A run is its session plus every process that carries its mark in the environment. Before each signal the process is
+held by a pidfd and looked at again, so a pid that was reused is never hit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+assert sys.platform != "win32"
+
+from queuectl.platforms.posix import default_shell, start_time, stat_of
+
+MARK = "QUEUECTL_RUN"
+# Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
+RESTORED = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
+# How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
+SETTLE_SECONDS = 0.05
+GIVE_UP_SECONDS = 10.0
+
+
+# --- killing what is left of a run ---
+
+
+def kill_marked(mark: str, session: int | None = None) -> int:
+    """Kill every process of the run, until none is found any more; returns how many signals that took."""
+    killed = 0
+    give_up = time.monotonic() + GIVE_UP_SECONDS
+    quiet_since: float | None = None
+    while time.monotonic() < give_up:
+        found = signal_run(mark, session, signal.SIGKILL)
+        killed += found
+        if found:
+            quiet_since = None
+        elif quiet_since is None:
+            quiet_since = time.monotonic()
+        elif time.monotonic() - quiet_since >= SETTLE_SECONDS:
+            break
+        time.sleep(0.01)
+    return killed
+
+
+def signal_run(mark: str, session: int | None, number: int) -> int:
+    """Send a signal to every process of the run, and return how many got it; 0 only counts the living.
+
+    They are the marked ones, whoever is in a session that one of them leads or that the caller knows as the run's, and
+    what any of these has started, while it is there to be seen.
+    """
+    wanted = f"{MARK}={mark}".encode()
+    living = {pid: found for pid in _pids() if (found := _family(pid)) is not None}
+    run = {pid for pid, family in living.items() if family.session == session or _is_marked(pid, wanted)}
+    while True:
+        leads = {pid for pid in run if pid in living and living[pid].session == pid}
+        more = {pid for pid, family in living.items() if family.session in leads or family.parent in run} - run
+        if not more:
+            break
+        run |= more
+    count = 0
+    for pid in run:
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(pid)
+            try:
+                family = _family(pid)
+                if family and family.started == living[pid].started:  # the pid was not reused since
+                    signal.pidfd_send_signal(handle, number)
+                    count += 1
+            finally:
+                os.close(handle)
+    return count
+
+
+def _pids() -> list[int]:
+    own = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+
+
+class Family(NamedTuple):
+    """Where a living process belongs; its start time makes it this process and no later one of the same pid."""
+
+    parent: int
+    session: int
+    started: str
+
+
+def _family(pid: int) -> Family | None:
+    stat = stat_of(pid)
+    return Family(int(stat[1]), int(stat[3]), stat[19]) if stat and stat[0] not in "ZX" else None
+
+
+def _is_marked(pid: int, wanted: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return wanted in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def hard_kill(pid: int, started: str) -> bool:
+    """Kill the process if it is still the one that started then."""
+    return _signal(pid, started, signal.SIGKILL)
+
+
+def ask_to_end(pid: int, started: str) -> bool:
+    """Ask the process to end, if it is still the one that started then."""
+    return _signal(pid, started, signal.SIGTERM)
+
+
+def _signal(pid: int, started: str, number: int) -> bool:
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(pid)
+        try:
+            if start_time(pid) == started:
+                signal.pidfd_send_signal(handle, number)
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+# --- running a command ---
+
+
+class Command:
+    """The processes of one run: a session of their own, marked in their environment."""
+
+    def __init__(
+        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
+    ) -> None:
+        self.mark = mark
+        env = {**env, MARK: mark}
+        # posix_spawn cannot name a directory, but takes half of the processor time that subprocess takes.
+        os.chdir(cwd)
+        try:
+            self.pid = _spawn(argv, env, [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *_dup(stdout, stderr)])
+        finally:
+            os.chdir("/")
+        try:
+            self._handle = os.pidfd_open(self.pid)
+        except OSError:
+            kill_marked(mark, self.pid)  # what cannot be watched must not run
+            os.waitpid(self.pid, 0)
+            raise
+        self._poll = select.poll()
+        self._poll.register(self._handle, select.POLLIN)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long for the command itself to end; True once it has."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def end(self, polite_seconds: float) -> None:
+        """End every process of the run: first politely, then hard."""
+        give_up = time.monotonic() + polite_seconds
+        signal_run(self.mark, self.pid, signal.SIGTERM)
+        while time.monotonic() < give_up and signal_run(self.mark, self.pid, 0):
+            time.sleep(0.02)
+        # The command itself is not reaped yet, so nobody else can have its pid, nor a session of that number.
+        kill_marked(self.mark, self.pid)
+
+    def close(self) -> int:
+        """The exit code, as a shell would give it: 128 + n for signal n."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self._handle)
+        return code if code >= 0 else 128 - code
+
+
+def _dup(stdout: int, stderr: int) -> list[tuple[int, int, int]]:
+    return [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
+
+
+def _spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[tuple[Any, ...]]) -> int:
+    """Start a program, which is looked for where the environment that it is given says."""
+    program = argv[0]
+    places = [program] if "/" in program else [os.path.join(place, program) for place in os.get_exec_path(env)]
+    problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    for place in places:
+        try:
+            return os.posix_spawn(place, list(argv), env, file_actions=files, setsid=True, setsigdef=RESTORED)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError:
+            problem = PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+    raise problem
+
+
+def is_written(file: int) -> bool:
+    """Whether anybody still has this file, which is open here for reading, open for writing."""
+    # Only a file that nobody can write to can be leased for reading.
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:
+        return True
+    return False
+
+
+def shell_argv(shell: str, line: str) -> list[str]:
+    return [shell or default_shell(), "-c", line]
+
+
+def needs_shell(argv: Sequence[str]) -> bool:
+    """Whether this is a command of the shell's own; on POSIX each of them is a program too."""
+    return False
+
+
+# --- the guardian ---
+
+
+class Guardian:
+    """A child of the worker that ends the run in hand when the worker dies, however it dies.
+
+    It waits on a pipe that closes with the worker. Which run is in hand stands in a page of shared memory: a write to
+    it costs nothing and wakes nobody. The pipe closes only after the last child between fork and exec has closed it
+    too, so no command can escape by being started at the last moment.
+    """
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+        self.pid = 0
+        self._start()
+
+    def _start(self) -> None:
+        read_end, write_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(write_end)
+                self._stand_guard(read_end)
+            finally:
+                os._exit(0)
+        os.close(read_end)
+        self._write_end = write_end
+        self.pid = pid
+
+    def _stand_guard(self, read_end: int) -> None:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        os.read(read_end, 1)
+        mark = self._page[:].partition(b"\0")[0].decode()
+        if mark:
+            kill_marked(mark)
+
+    def watch(self, mark: str) -> None:
+        """From now on this run must not outlive the worker."""
+        text = mark.encode() + b"\0"
+        self._page[: len(text)] = text
+
+    def release(self) -> None:
+        """The run is over: what it left behind on purpose may live on."""
+        self._page[0] = 0
+
+    def check(self) -> None:
+        """Put another guardian in the place of one that was killed."""
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                return
+        os.close(self._write_end)
+        self._start()

@@ -1,0 +1,39 @@
+"""One interface to the processes of a run: start them, watch over them, end every one of them."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform == "win32":
+    from queuectl.platforms.windows_runs import (
+        Command,
+        Guardian,
+        ask_to_end,
+        hard_kill,
+        is_written,
+        kill_marked,
+        needs_shell,
+        shell_argv,
+    )
+else:
+    from queuectl.platforms.posix_runs import (
+        Command,
+        Guardian,
+        ask_to_end,
+        hard_kill,
+        is_written,
+        kill_marked,
+        needs_shell,
+        shell_argv,
+    )
+
+__all__ = [
+    "Command",
+    "Guardian",
+    "ask_to_end",
+    "hard_kill",
+    "is_written",
+    "kill_marked",
+    "needs_shell",
+    "shell_argv",
+]
