@@ -182,15 +182,15 @@ def _spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[tuple[An
     """Start a program, which is looked for where the environment that it is given says."""
     program = argv[0]
     places = [program] if "/" in program else [os.path.join(place, program) for place in os.get_exec_path(env)]
-    problem: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    problem = errno.ENOENT
     for place in places:
         try:
             return os.posix_spawn(place, list(argv), env, file_actions=files, setsid=True, setsigdef=RESTORED)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except PermissionError:
-            problem = PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
-    raise problem
+            problem = errno.EACCES
+    raise OSError(problem, os.strerror(problem), program)
 
 
 def is_written(file: int) -> bool:

@@ -4,7 +4,7 @@ An engine adds only how to connect, how a transaction begins so that a claim is 
 """
 
 from abc import abstractmethod
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ except ImportError:
 # Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
 DUE_BATCH = 1_000
 NOTHING = dict.fromkeys(TOTALS, 0)
+
+Counts = defaultdict[str, int]
 
 
 class Added(NamedTuple):
@@ -181,12 +183,12 @@ class Storage(Reader):
     def claim(self, worker: str) -> Job | None:
         """Take the job with the smallest rank; nobody else can have it while its lease is current."""
         with self.transaction(durable=False) as moment:
-            counts: Counter[str] = Counter()
+            counts: Counts = defaultdict(int)
             job = self._claim(worker, moment, counts)
             self._count(counts)
         return job
 
-    def _claim(self, worker: str, moment: Moment, counts: Counter[str]) -> Job | None:
+    def _claim(self, worker: str, moment: Moment, counts: Counts) -> Job | None:
         self._admit(moment)
         row = self.run("claim", worker=worker, tick=moment.tick, now=moment.now).fetchone()
         if row is None:
@@ -203,7 +205,7 @@ class Storage(Reader):
     def finish(self, job: Job, outcome: Outcome, next_for: str | None = None) -> Job | None:
         """Store what came of a run, if its lease is still current, and claim the next job in the same transaction."""
         with self.transaction(durable=False) as moment:
-            counts: Counter[str] = Counter()
+            counts: Counts = defaultdict(int)
             verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff)
             self._conclude(job, outcome, verdict, moment, counts)
             following = self._claim(next_for, moment, counts) if next_for else None
@@ -213,13 +215,13 @@ class Storage(Reader):
     def lose(self, job: Job, rebooted: bool) -> Verdict:
         """The job's worker died: put the job back, or make it dead if it takes its workers down with it."""
         with self.transaction() as moment:
-            counts: Counter[str] = Counter()
+            counts: Counts = defaultdict(int)
             outcome = Outcome(None, max(0, moment.now - (job.started_at or moment.now)) / 1000)
             verdict = self._conclude(job, outcome, after_loss(job, rebooted), moment, counts)
             self._count(counts)
         return verdict
 
-    def _conclude(self, job: Job, outcome: Outcome, verdict: Verdict, moment: Moment, counts: Counter[str]) -> Verdict:
+    def _conclude(self, job: Job, outcome: Outcome, verdict: Verdict, moment: Moment, counts: Counts) -> Verdict:
         """Move the job to where the verdict says and write the run's row; refused where the lease is not current."""
         if not verdict.state.has_ended and (reason := self.cancel_reason(job)) is not None:
             verdict = cancelled(reason)
@@ -281,7 +283,7 @@ class Storage(Reader):
 
     def delete(self, jobs: Sequence[Job]) -> int:
         """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
-        counts: Counter[str] = Counter()
+        counts: Counts = defaultdict(int)
         with self.transaction():
             for job in jobs:
                 if self.run("delete", seq=job.seq, state=job.state.value).rowcount:
