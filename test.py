@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv-test"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-MODULES = ["click", "tabulate", "psutil", "pytest", "hypothesis"]
+MODULES = ["click", "tabulate", "psutil", "pytest", "hypothesis", "psycopg"]
 
 
 def main() -> int:

@@ -19,6 +19,22 @@ class Clock:
         """Milliseconds since the machine started, asleep or awake; nobody can set it."""
         return steady_ns() // 1_000_000
 
+    def hear(self, time: Millis | None) -> None:
+        """What time the database says it is; who goes by this machine's own clock does not listen."""
+
+
+class ServerClock(Clock):
+    """The database's clock, by which all machines go; from one look at it to the next our steady clock carries on."""
+
+    _offset: Millis = 0
+
+    def now(self) -> Millis:
+        return self.steady() + self._offset
+
+    def hear(self, time: Millis | None) -> None:
+        assert time is not None
+        self._offset = time - self.steady()
+
 
 def steady_ns() -> int:
     if sys.platform == "linux":  # where CLOCK_MONOTONIC stands still while the machine sleeps

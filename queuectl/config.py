@@ -111,13 +111,18 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
+# Not like the others: each machine has its own, and keeps it in config.json.
+DATABASE = "database"
+MEANINGS = {**{name: setting.meaning for name, setting in SETTINGS.items()}, DATABASE: "where the queue is"}
+
+
 def canonical(name: str) -> str:
     """The setting's name; dashes and underscores both work."""
     wanted = name.strip().lower().replace("-", "_")
-    if wanted not in SETTINGS:
+    if wanted not in MEANINGS:
         from difflib import get_close_matches
 
-        near = get_close_matches(wanted, SETTINGS, 1)
+        near = get_close_matches(wanted, MEANINGS, 1)
         hint = f"Did you mean {near[0]}?" if near else "See: queuectl config list"
         raise InvalidInput(f"No setting {brief(name)}. {hint}")
     return wanted

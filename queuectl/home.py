@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from queuectl.errors import QueueError
 
@@ -11,6 +12,7 @@ class Home:
     def __init__(self, root: str) -> None:
         self.root = root
         self.database = os.path.join(root, "queuectl.db")
+        self.config_json = os.path.join(root, "config.json")
         self.workers_json = os.path.join(root, "workers.json")
         self.logs = os.path.join(root, "logs")
 
@@ -29,6 +31,19 @@ class Home:
         """
         path = os.path.join(self.logs, f"job-{seq}-{lease}")
         return f"{path}.stdout", f"{path}.stderr"
+
+    def machine(self) -> str:
+        """Tells this machine from the others that use the same queue; made on first use.
+
+        What the system calls itself will not do: machines that were cloned have the same name for themselves.
+        """
+        path = os.path.join(self.root, "machine")
+        with suppress(FileExistsError), open(path, "x", encoding="ascii") as file:
+            file.write(os.urandom(8).hex())
+        while True:
+            with open(path, encoding="ascii") as file:
+                if found := file.read():  # not while another process is about to write it
+                    return found
 
 
 def open_home(wanted: str | None = None) -> Home:

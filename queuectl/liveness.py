@@ -8,8 +8,10 @@ from queuectl.job import Job
 from queuectl.storage import Storage, Worker
 from queuectl.times import Millis
 
-# A worker that cannot be looked up from here is dead when it has missed so many heartbeats.
+# A worker that cannot be looked up from here is dead when it has missed so many heartbeats. It has ended its run by
+# itself before that, when it could tell nobody for LEASE_HEARTBEATS that it lives.
 MISSED_HEARTBEATS = 3
+LEASE_HEARTBEATS = 2.5
 
 
 class Condition(str, Enum):
@@ -34,12 +36,17 @@ class Standing(NamedTuple):
         return self.condition is not Condition.ALIVE
 
 
-def condition(worker: Worker, now: Millis, heartbeat_interval: float) -> Condition:
-    """Pid and start time decide, not the heartbeat: a suspended worker, or laptop, is not a dead one."""
-    if worker.boot_id != platforms.boot_id():
-        return Condition.REBOOTED
-    if worker.pid_space == platforms.pid_space():
+def is_here(worker: Worker) -> bool:
+    """Whether its process can be looked up from here."""
+    return (worker.boot_id, worker.pid_space) == (platforms.boot_id(), platforms.pid_space())
+
+
+def condition(worker: Worker, now: Millis, heartbeat_interval: float, is_shared: bool) -> Condition:
+    """Where it can be looked up, pid and start time decide: a suspended worker, or laptop, is not a dead one."""
+    if is_here(worker):
         alive = platforms.start_time(worker.pid) == worker.start_time
+    elif worker.boot_id != platforms.boot_id() and not is_shared:
+        return Condition.REBOOTED
     else:
         alive = now - worker.heartbeat_at <= MISSED_HEARTBEATS * heartbeat_interval * 1000
     return Condition.ALIVE if alive else Condition.LOST
@@ -49,5 +56,6 @@ def conditions(storage: Storage) -> list[tuple[Worker, Condition]]:
     workers = storage.workers()
     if not workers:
         return []
-    now, interval = storage.clock.now(), storage.settings().heartbeat_interval
-    return [(worker, condition(worker, now, interval)) for worker in workers]
+    interval = storage.settings().heartbeat_interval
+    now = storage.clock.now()
+    return [(worker, condition(worker, now, interval, storage.is_shared)) for worker in workers]

@@ -1,4 +1,5 @@
--- Every statement of the queue, for both engines: "-- name: reason", then the statement. Parameters are written :name.
+-- Every statement of the queue, for both engines: "-- name: reason", then the statement. Parameters are written :name;
+-- what stands in {braces} is a list of columns, or what the engines put differently (see DIALECT in each of them).
 
 -- the clock, settings and counters
 
@@ -30,14 +31,9 @@ INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO 
 -- unset_setting: back to the default
 DELETE FROM settings WHERE name = :name;
 
--- clock: the tick of the aging clock, whether the settings have changed, and when the next job is due
-SELECT tick, settings, (SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1) FROM clock;
-
--- enqueued: one enqueue of :jobs jobs has happened
-UPDATE clock SET tick = tick + 1, seq = seq + :jobs RETURNING tick, seq;
-
--- next_seq: one more number
-UPDATE clock SET seq = seq + 1 RETURNING seq;
+-- clock: the tick of the aging clock, whether the settings have changed, when the next job is due, and the time
+SELECT {tick}, settings, (SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT 1), {now}
+FROM clock;
 
 -- settings_changed: whoever has read them reads them again
 UPDATE clock SET settings = settings + 1;
@@ -48,7 +44,8 @@ UPDATE totals SET
     failed = failed + :failed, dead = dead + :dead, cancelled = cancelled + :cancelled,
     event_enqueued = event_enqueued + :event_enqueued, event_started = event_started + :event_started,
     event_completed = event_completed + :event_completed, event_failed = event_failed + :event_failed,
-    event_dead = event_dead + :event_dead, event_cancelled = event_cancelled + :event_cancelled;
+    event_dead = event_dead + :event_dead, event_cancelled = event_cancelled + :event_cancelled
+WHERE shard = :shard;
 
 -- totals: every count there is
 SELECT {totals} FROM totals;
@@ -56,13 +53,13 @@ SELECT {totals} FROM totals;
 -- the line
 
 -- add_environment: each distinct one is stored once
-INSERT INTO environments (hash, variables) VALUES (:hash, :variables) ON CONFLICT (hash) DO NOTHING;
+INSERT INTO environments (hash, variables, machine) VALUES (:hash, :variables, :machine) ON CONFLICT (hash) DO NOTHING;
 
 -- has_environment: most jobs come from where one has come from before
 SELECT 1 FROM environments WHERE hash = :hash;
 
 -- environment: for the run
-SELECT variables FROM environments WHERE hash = :hash;
+SELECT variables, machine FROM environments WHERE hash = :hash;
 
 -- add: a new job; in line at once if its rank is given, else waiting for run_at
 INSERT INTO jobs (
@@ -84,8 +81,8 @@ UPDATE jobs SET
     rank = :ticks * COALESCE(since_tick, :tick) + :millis * COALESCE(since_at, due_at) - priority * :point,
     due_at = NULL
 WHERE seq IN (
-    SELECT seq FROM jobs WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at, seq LIMIT :batch
-);
+    SELECT seq FROM jobs WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at, seq LIMIT :batch {skip_locked}
+) AND due_at IS NOT NULL;
 
 -- rerank: the aging rule has changed; once for every job in line
 UPDATE jobs SET rank = :ticks * since_tick + :millis * since_at - priority * :point WHERE rank IS NOT NULL;
@@ -98,7 +95,7 @@ UPDATE jobs SET
     state = 'processing', was = state, rank = NULL, lease = lease + 1, attempts = attempts + 1, worker = :worker,
     started_tick = :tick, started_at = :now, updated_at = :now, finished_at = NULL, duration_seconds = NULL,
     exit_code = NULL, error_message = NULL, cancel_reason = NULL
-WHERE seq = (SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1)
+WHERE seq = (SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1 {skip_locked})
 RETURNING {job};
 
 -- keep_output: a new run begins, so what the last one printed moves from the job's row to the run's
@@ -170,11 +167,14 @@ SELECT {job}, output, stderr FROM jobs WHERE id = :id;
 -- glance: one without what it printed
 SELECT {job} FROM jobs WHERE id = :id;
 
--- state_of: what it is now, inside a transaction
-SELECT state FROM jobs WHERE seq = :seq;
+-- state_of: what it is now, and stays until the transaction ends
+SELECT state FROM jobs WHERE seq = :seq {for_update};
 
 -- cancel_reason: asked by the worker while it runs
 SELECT cancel_reason FROM jobs WHERE seq = :seq;
+
+-- cancel_asked: the same, and from now on nobody can ask until the transaction ends
+SELECT cancel_reason FROM jobs WHERE seq = :seq {for_update};
 
 -- printed: a run's own row has it once the next run has begun
 SELECT COALESCE(runs.output, jobs.output), COALESCE(runs.stderr, jobs.stderr)
@@ -235,8 +235,15 @@ SELECT stop_grace FROM workers WHERE name = :name;
 -- ask_to_stop: workers read it here, so that no signal is needed
 UPDATE workers SET stop_grace = :stop_grace WHERE name = :name;
 
+-- mark_idle: whoever hands in a job may wake it
+UPDATE workers SET idle = :idle WHERE name = :name;
+
 -- remove_worker: it is gone
 DELETE FROM workers WHERE name = :name;
 
 -- held_by: what a worker has in hand
 SELECT {job} FROM jobs WHERE state = 'processing' AND state <> 'pending' AND worker = :worker;
+
+-- orphans: in hand of a worker that the queue does not know
+SELECT {job} FROM jobs
+WHERE state = 'processing' AND state <> 'pending' AND NOT EXISTS (SELECT 1 FROM workers WHERE name = jobs.worker);

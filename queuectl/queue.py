@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queuectl import config
+from queuectl.config import DATABASE
+from queuectl.database import checked, configure, database_url, masked
 from queuectl.errors import QueueError, WrongState
 from queuectl.files import remove
 from queuectl.home import open_home
@@ -122,15 +124,33 @@ class Queue:
     def settings(self) -> config.Settings:
         return self.storage.settings()
 
+    def all_settings(self) -> dict[str, Any]:
+        """By name; the database, which is this machine's own setting, as it may be shown to anybody."""
+        return {**self.storage.settings()._asdict(), DATABASE: masked(database_url(self.home))}
+
     def set(self, name: str, value: str) -> str:
-        """Set a setting for all workers; takes effect without restarting them. Returns the value as it is stored."""
+        """Set a setting for all workers; takes effect without restarting them. Returns the value as it is shown."""
         known = config.canonical(name)
-        checked = config.check(known, value)
-        self.storage.set_setting(known, checked)
-        return checked
+        if known == DATABASE:
+            return self._set_database(checked(value))
+        text = config.check(known, value)
+        self.storage.set_setting(known, text)
+        return text
+
+    def _set_database(self, url: str) -> str:
+        """Where the queue is, from now on, for this machine; only if it can be used."""
+        open_storage(self.home, url).close()
+        configure(self.home, url)
+        self.close()
+        return masked(url)
 
     def unset(self, name: str) -> None:
-        self.storage.set_setting(config.canonical(name), None)
+        known = config.canonical(name)
+        if known == DATABASE:
+            configure(self.home, None)
+            self.close()
+        else:
+            self.storage.set_setting(known, None)
 
 
 def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,32 +9,44 @@ from queuectl.errors import LeaseLost
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import Job, Verdict
-from queuectl.liveness import Condition, conditions
+from queuectl.liveness import MISSED_HEARTBEATS, Condition, conditions, is_here
 from queuectl.platforms import runs
-from queuectl.storage import Storage, Worker
+from queuectl.storage import Storage
 
 
 class Recovered(NamedTuple):
-    worker: Worker
+    worker: str
     job: Job
     verdict: Verdict
 
 
 def recover(storage: Storage, home: Home) -> list[Recovered]:
     """Put back the jobs of all dead workers; whoever does it at the same time does no harm."""
-    recovered = []
+    recovered: list[Recovered] = []
+    silence = MISSED_HEARTBEATS * storage.known_settings.heartbeat_interval
     for worker, found in conditions(storage):
         if found is Condition.ALIVE:
             continue
+        if not is_here(worker) and storage.connected_seconds() < silence:
+            continue  # the server may have been away, and everybody silent: who has just come back judges nobody
         for job in storage.held_by(worker.name):
-            if found is Condition.LOST:
+            if found is Condition.LOST and is_here(worker):
                 runs.kill_marked(run_mark(storage, job))
-            with contextlib.suppress(LeaseLost):
-                recovered.append(Recovered(worker, job, storage.lose(job, found is Condition.REBOOTED)))
+            _put_back(storage, job, found is Condition.REBOOTED, recovered)
         storage.remove_worker(worker.name)
         for path in home.spool(worker.name):
             remove(path)
+    # A worker that was taken for dead may claim once more before it hears of it, and die before it has joined again.
+    for job in storage.orphans():
+        if storage.clock.now() - job.updated_at > silence * 1000 and storage.connected_seconds() >= silence:
+            runs.kill_marked(run_mark(storage, job))
+            _put_back(storage, job, False, recovered)
     return recovered
+
+
+def _put_back(storage: Storage, job: Job, rebooted: bool, recovered: list[Recovered]) -> None:
+    with contextlib.suppress(LeaseLost):
+        recovered.append(Recovered(job.worker or "", job, storage.lose(job, rebooted)))
 
 
 def run_mark(storage: Storage, job: Job) -> str:

@@ -196,12 +196,14 @@ def worker_state(standing: Standing) -> str:
 
 def worker_table(standings: Sequence[Standing], now: int) -> str:
     colours = {"lost": "red", "stopping": "yellow", "busy": "blue", "idle": "green"}
+    several = len({standing.worker.host for standing in standings}) > 1
     rows = []
     for standing in standings:
         worker, state = standing.worker, worker_state(standing)
         rows.append(
             (
                 worker.name,
+                *([worker.host] if several else []),
                 worker.pid,
                 click.style(state, fg=colours[state]),
                 standing.job.id if standing.job else "",
@@ -211,7 +213,8 @@ def worker_table(standings: Sequence[Standing], now: int) -> str:
                 short(worker.started_at),
             )
         )
-    return table(rows, ["worker", "pid", "state", "job", "jobs done", "memory", "heartbeat", "started"])
+    hosts = ["host"] if several else []
+    return table(rows, ["worker", *hosts, "pid", "state", "job", "jobs done", "memory", "heartbeat", "started"])
 
 
 # --- figures ---

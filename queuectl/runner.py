@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from socket import gethostname
 from typing import IO, NamedTuple
 
 from queuectl.config import Settings
@@ -34,6 +35,8 @@ class Interruption(NamedTuple):
     reason: str
     state: State | None = None  # what the job becomes, where that is not for its retries to say
 
+
+OUT_OF_TOUCH = Interruption("its worker lost touch with the database", State.PENDING)
 
 # Asked at every tick: a reason to end the run, or None to let it go on.
 Watch = Callable[[], Interruption | None]
@@ -60,8 +63,10 @@ class Runner:
             return Outcome(None, time.monotonic() - began, reason=cannot_start(job, error), state=state)
         try:
             stopped = self._wait(command, began + job.timeout if job.timeout else None, watch, job.timeout)
+            if self._guardian.is_overdue():
+                stopped = OUT_OF_TOUCH
             if stopped:
-                command.end(POLITE_SECONDS)
+                command.end(0 if stopped is OUT_OF_TOUCH else POLITE_SECONDS)
             exit_code = command.close()
         except BaseException:
             command.end(0)
@@ -176,7 +181,7 @@ def as_text(data: bytes) -> str:
 
 def cannot_start(job: Job, error: Exception) -> str:
     if isinstance(error, OSError) and not os.path.isdir(job.cwd):
-        return f"cannot start: no directory {job.cwd!r}"
+        return f"cannot start: no directory {job.cwd!r} on {gethostname()}"
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot start: {error.filename!r}: {error.strerror}"
     return f"cannot start: {error}"

@@ -119,3 +119,9 @@ CREATE TABLE workers (
 
 INSERT INTO clock VALUES (0, 0, 0);
 INSERT INTO totals VALUES (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+
+-- version 2: many machines. Counters in shards, where one row would be a lock that everyone waits for; workers that
+-- sleep until somebody wakes them; and which machine an environment is of
+ALTER TABLE totals ADD COLUMN shard INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN idle INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE environments ADD COLUMN machine TEXT NOT NULL DEFAULT '';

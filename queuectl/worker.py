@@ -22,21 +22,25 @@ from functools import partial
 from typing import Any, TypeVar
 
 from queuectl import platforms
+from queuectl.database import database_url, is_postgres
 from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
 from queuectl.job import Job, Outcome, State
+from queuectl.liveness import LEASE_HEARTBEATS
 from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
-from queuectl.runner import Interruption, Runner
+from queuectl.runner import OUT_OF_TOUCH, Interruption, Runner
 from queuectl.storage import Storage, Worker, open_storage
 
 LOOK_SECONDS = 0.1  # between two looks at the stop request while busy
 IDLE_LOOK_SECONDS = 1.0  # and while idle, when a change of the database tells of it at once
 RECOVER_SECONDS = 2.0  # between two looks for dead workers
 SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
-RETRY_SECONDS = 1.0  # while the database cannot be used
+RETRY_SECONDS = 1.0  # after a job that was put back
+SHORTEST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.25, 4.0  # while the database cannot be used
 HANG_UP = getattr(signal, "SIGHUP", None)
+COMPLAIN_SECONDS = 10.0  # between two of the same complaints
 ENVIRONMENTS_KEPT = 100
 GC_THRESHOLD = 50_000  # a job leaves next to no cycles behind, and looking for them takes a twentieth of its time
 
@@ -81,12 +85,17 @@ class WorkerProcess:
         self.runner = Runner(home, name, guardian)
         self.stop = StopRequest(log)
         self.processed = self._processed_told = 0
+        self._is_outcast = False  # taken for dead, and its job given to somebody else
+        self._is_unsure = False  # of what it has in hand: the answer to a claim may have been lost
+        self._complaint, self._complained_at = "", 0.0
         self._environments: dict[str, dict[str, str]] = {}
         self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = 0.0
 
     def work(self) -> None:
         job: Job | None = None
         while not self._stopping():
+            if self._is_outcast:
+                job, self._is_outcast = None, False
             job = job or self._claim()
             if job is None:
                 self._idle()
@@ -100,6 +109,11 @@ class WorkerProcess:
     # --- one job ---
 
     def _claim(self) -> Job | None:
+        if self._is_unsure:
+            held = self._patiently(lambda: self.storage.held_by(self.name))
+            self._is_unsure = False
+            if held:
+                return held[0]
         if not self._patiently(self.storage.has_work):
             return None
         return self._patiently(lambda: self.storage.claim(self.name))
@@ -131,7 +145,10 @@ class WorkerProcess:
         if job.environment not in self._environments:
             if len(self._environments) >= ENVIRONMENTS_KEPT:
                 self._environments.clear()
-            self._environments[job.environment] = json.loads(self.storage.environment(job.environment) or "{}")
+            variables, machine = self.storage.environment(job.environment)
+            # Another machine's paths and sessions mean nothing here.
+            is_ours = machine == self.storage.machine
+            self._environments[job.environment] = json.loads(variables) if is_ours else dict(os.environ)
         return self._environments[job.environment]
 
     def _watch(self, job: Job) -> Interruption | None:
@@ -142,7 +159,9 @@ class WorkerProcess:
             if reason is not None:
                 return Interruption(reason, State.CANCELLED)
         except (StorageError, OSError) as error:
-            self.log.error(str(error))
+            self._complain(str(error))
+        if self._is_outcast or self.guardian.is_overdue():
+            return OUT_OF_TOUCH
         if self.stop.overdue:
             return Interruption("its worker was stopped", State.PENDING)
         return None
@@ -189,7 +208,7 @@ class WorkerProcess:
         self._recovered_at = now
         recovered = recover(self.storage, self.home)
         for worker, job, verdict in recovered:
-            self.log.warning(f"worker {worker.name} died; job {job.id} is {verdict.state}: {verdict.error_message}")
+            self.log.warning(f"worker {worker} died; job {job.id} is {verdict.state}: {verdict.error_message}")
         return bool(recovered)
 
     def _read_stop_request(self) -> None:
@@ -201,9 +220,17 @@ class WorkerProcess:
             self.stop.ask(grace)
 
     def _beat(self) -> None:
-        self._heartbeat_at = time.monotonic()
-        self._processed_told = self.processed
-        if not self.storage.is_there() or not self.storage.heartbeat(self.name, self.processed):
+        began = time.monotonic()
+        processed = self.processed
+        if self.storage.is_there() and self.storage.heartbeat(self.name, processed):
+            self._heartbeat_at, self._processed_told = began, processed
+            if self.storage.is_shared:
+                self.guardian.extend(began + LEASE_HEARTBEATS * self.storage.known_settings.heartbeat_interval)
+        elif self.storage.is_shared:
+            self.log.warning("this worker was taken for dead while it was out of touch; it joins again")
+            self._is_outcast = True
+            self.storage.add_worker(identity(self.name, self.storage.clock.now()))
+        else:
             self.log.error("the queue no longer knows this worker")
             self.stop.ask(0)
 
@@ -214,14 +241,23 @@ class WorkerProcess:
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
         """Do it, however long the database cannot be used; a job in hand is not lost because a disk is full."""
+        pause = SHORTEST_RETRY_SECONDS
         while True:
             try:
                 return action()
             except (StorageError, OSError) as error:
-                self.log.error(f"{error}; trying again")
+                self._is_unsure = True
+                self._complain(f"{error}; trying again")
                 if not self.storage.is_there() or self.stop.signals:
                     raise
-                time.sleep(RETRY_SECONDS)
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+
+    def _complain(self, line: str) -> None:
+        """Say what is wrong, and not ten times a second."""
+        if (line, time.monotonic() - self._complained_at < COMPLAIN_SECONDS) != (self._complaint, True):
+            self.log.error(line)
+            self._complaint, self._complained_at = line, time.monotonic()
 
 
 def main() -> int:
@@ -231,8 +267,9 @@ def main() -> int:
     options = parser.parse_args()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    guardian = runs.Guardian()  # before the database is opened: a guardian has no business with it
     home = open_home()
+    # Before the database is opened: a guardian has no business with it.
+    guardian = runs.Guardian(is_leased=is_postgres(database_url(home)))
     log = EventLog(home.worker_log(options.name), options.foreground)
     if not options.foreground:
         let_go_of_stdio()

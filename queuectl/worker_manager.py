@@ -15,7 +15,7 @@ from queuectl.errors import QueueError, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import RUN_VARIABLES
-from queuectl.liveness import Condition, Standing, conditions
+from queuectl.liveness import Condition, Standing, conditions, is_here
 from queuectl.platforms import runs
 from queuectl.recovery import recover
 from queuectl.storage import Storage, Worker
@@ -25,6 +25,8 @@ START_SECONDS = 20.0  # a cold start on a slow disk
 POLL_SECONDS = 0.02
 HARD_SECONDS = 5.0  # after the grace time, for the worker to end its job and itself
 LOGS_KEPT = 50
+# Windows tells everyone in a console by itself.
+PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if os.name != "nt"]
 WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
@@ -66,7 +68,7 @@ class WorkerManager:
     def start(self, count: int) -> list[Worker]:
         """Start workers, and return when they are up."""
         for worker, job, verdict in recover(self.storage, self.home):
-            self.tell(f"Worker {worker.name} was lost; its job {job.id} is {verdict.state}.")
+            self.tell(f"Worker {worker} was lost; its job {job.id} is {verdict.state}.")
         self._prune_logs()
         begun = {name: self._spawn(name) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
         up: list[Worker] = []
@@ -78,11 +80,22 @@ class WorkerManager:
         return up
 
     def run_in_foreground(self) -> int:
-        """One worker in this console, until it ends; Ctrl+C reaches it directly."""
+        """One worker in this console, until it ends.
+
+        On POSIX it has a session of its own, and what the console says is passed on to it alone: a command that it is
+        about to start would hear it too.
+        """
         name = f"w-{os.urandom(3).hex()}"
-        process = subprocess.Popen([*worker_argv(name), "--foreground"], env=worker_environment(self.home))
-        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            signal.signal(number, lambda number, frame: process.send_signal(number))
+        heard: list[int] = []
+        pass_on: Callable[[int], None] = heard.append
+        for number in PASSED_ON:
+            signal.signal(number, lambda number, frame: pass_on(number))
+        process = subprocess.Popen(
+            [*worker_argv(name), "--foreground"], env=worker_environment(self.home), start_new_session=True
+        )
+        pass_on = process.send_signal
+        for heard_early in heard:
+            pass_on(heard_early)
         is_entered = False
         while True:
             try:
@@ -91,7 +104,7 @@ class WorkerManager:
                     is_entered = True
                 return process.wait()
             except KeyboardInterrupt:
-                continue  # the worker has heard it too
+                continue  # on Windows, where the worker has heard it too
 
     def _enter(self, workers: list[Worker]) -> None:
         """Name them in workers.json, and leave out who is gone."""
@@ -141,6 +154,29 @@ class WorkerManager:
         targets = self._stoppable()
         for target in targets:
             self._ask(target, grace_seconds)
+        return self._see_them_end(targets, grace_seconds)
+
+    def stop_elsewhere(self, grace_seconds: float) -> list[tuple[Worker, bool]]:
+        """Stop the other machines' workers, through the database; returns each with whether it has stopped in time."""
+        targets = [
+            worker for worker, found in conditions(self.storage) if not is_here(worker) and found is Condition.ALIVE
+        ]
+        for worker in targets:
+            self.storage.ask_to_stop(worker.name, grace_seconds)
+        deadline = time.monotonic() + grace_seconds + HARD_SECONDS
+        left = targets
+        told = time.monotonic()
+        while left and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            known = {worker.name for worker in self.storage.workers()}
+            left = [worker for worker in left if worker.name in known]
+            if left and time.monotonic() - told >= 1:
+                told = time.monotonic()
+                names = ", ".join(f"{worker.name} on {worker.host}" for worker in left)
+                self.tell(f"Waiting for {names}; {max(0, deadline - HARD_SECONDS - told):.0f} s left")
+        return [(worker, worker not in left) for worker in targets]
+
+    def _see_them_end(self, targets: list[Entry], grace_seconds: float) -> list[tuple[str, bool]]:
         deadline = time.monotonic() + grace_seconds + HARD_SECONDS
         left = targets
         told = time.monotonic()

@@ -15,6 +15,8 @@ from queuectl.clock import Clock
 from queuectl.storage.base import Storage
 from queuectl.storage.sqlite import SQLiteStorage
 
+pytest_plugins = ["postgres"]
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "queuectl.py"
 
@@ -44,18 +46,41 @@ def clock() -> SetClock:
     return SetClock()
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """What is tested with this runs on both."""
+    return str(request.param)
+
+
 @pytest.fixture
-def connect(tmp_path: Path, clock: SetClock) -> Iterator[Callable[[], Storage]]:
+def database(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path / 'queuectl.db'}"
+    url: str = request.getfixturevalue("postgres")
+    return url
+
+
+@pytest.fixture
+def connect(database: str, clock: SetClock) -> Iterator[Callable[[], Storage]]:
     """Opens one more connection to the same database."""
     opened: list[Storage] = []
 
     def connection() -> Storage:
-        opened.append(SQLiteStorage(str(tmp_path / "queuectl.db"), clock, "this boot"))
+        opened.append(open_database(database, clock))
         return opened[-1]
 
     yield connection
     for storage in opened:
         storage.close()
+
+
+def open_database(url: str, clock: Clock) -> Storage:
+    if url.startswith("sqlite"):
+        return SQLiteStorage(url.removeprefix("sqlite:///"), clock, "this boot")
+    from queuectl.storage.postgres import PostgresStorage
+
+    return PostgresStorage(url, clock, "this boot", "this machine")
 
 
 @pytest.fixture
@@ -70,6 +95,7 @@ class Cli:
         self.home = home
         self.cwd = cwd
         self.env = {**os.environ, "QUEUECTL_HOME": str(home)}
+        self.env.pop("QUEUECTL_DB", None)
 
     def __call__(
         self, *args: str, input: str | bytes | None = None, cwd: Path | None = None, timeout: float = 60, **env: str

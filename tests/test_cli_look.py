@@ -495,7 +495,8 @@ def test_a_cancelled_job_ages_no_more(cli: Cli) -> None:
 
 
 def test_config_list_shows_every_setting_with_its_value(cli: Cli) -> None:
-    assert as_json(cli, "config", "list") == Settings()._asdict()
+    where = f"sqlite:///{cli.home / 'queuectl.db'}"
+    assert as_json(cli, "config", "list") == {**Settings()._asdict(), "database": where}
     table = cli.ok("config", "list")
     for name, setting in SETTINGS.items():
         assert name in table and setting.meaning in table
@@ -507,9 +508,10 @@ def test_config_set_lasts_and_unset_goes_back_whether_written_with_dashes_or_und
     assert cli.ok("config", "get", "max_retries") == cli.ok("config", "get", "max-retries") == "9\n"
     assert as_json(cli, "config", "get", "max-retries") == {"max_retries": 9}
     cli.ok("config", "set", "stop_grace", "2.5")
-    assert as_json(cli, "config", "list") == {**Settings()._asdict(), "max_retries": 9, "stop_grace": 2.5}
+    where = {"database": f"sqlite:///{cli.home / 'queuectl.db'}"}
+    assert as_json(cli, "config", "list") == {**Settings()._asdict(), "max_retries": 9, "stop_grace": 2.5, **where}
     assert "3" in cli.ok("config", "unset", "max_retries")
-    assert as_json(cli, "config", "list") == {**Settings()._asdict(), "stop_grace": 2.5}
+    assert as_json(cli, "config", "list") == {**Settings()._asdict(), "stop_grace": 2.5, **where}
     cli.ok("config", "unset", "max-retries")
     cli.ok("config", "set", "shell", "/bin/bash")
     cli.ok("config", "set", "shell", "")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from conftest import SetClock
+from conftest import SetClock, open_database
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive import NaiveQueue, Row
@@ -15,7 +15,7 @@ from naive import NaiveQueue, Row
 from queuectl.job import Job, NewJob, Outcome, State
 from queuectl.ranking import parse_aging
 from queuectl.storage import base
-from queuectl.storage.sqlite import SQLiteStorage
+from queuectl.storage.base import Storage
 
 BATCH = 3
 AGINGS = ["1 enqueue", "3 enqueues", "2s", "60s", "off"]
@@ -42,17 +42,16 @@ def new_job(priority: int = 5, **fields: Any) -> NewJob:
 class Both:
     """The real queue, through two connections in turn, and the naive one beside it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, database: str) -> None:
         self.clock = SetClock()
-        path = str(Path(directory) / "queuectl.db")
-        self.connections = [SQLiteStorage(path, self.clock, "this boot") for _ in range(2)]
+        self.connections = [open_database(database, self.clock) for _ in range(2)]
         self.naive = NaiveQueue(parse_aging("1 enqueue"), BATCH)
         self.running: list[Job] = []
         self.turn = 0
         self.always_one_enqueue = True
 
     @property
-    def storage(self) -> SQLiteStorage:
+    def storage(self) -> Storage:
         self.turn += 1
         return self.connections[self.turn % 2]
 
@@ -128,8 +127,19 @@ class Both:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps, min_size=5, max_size=60))
 def test_the_job_claimed_is_the_one_that_the_naive_rule_picks(script: list[tuple[str, Any]]) -> None:
-    with tempfile.TemporaryDirectory() as directory, mock.patch.object(base, "DUE_BATCH", BATCH):
-        both = Both(directory)
+    with tempfile.TemporaryDirectory() as directory:
+        compare(f"sqlite:///{directory}/queuectl.db", script)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(script=st.lists(steps, min_size=20, max_size=60))
+def test_and_so_it_is_on_a_server(new_database: Callable[[], str], script: list[tuple[str, Any]]) -> None:
+    compare(new_database(), script)
+
+
+def compare(database: str, script: list[tuple[str, Any]]) -> None:
+    with mock.patch.object(base, "DUE_BATCH", BATCH):
+        both = Both(database)
         try:
             for name, argument in script:
                 getattr(both, {"pass": "pass_"}.get(name, name))(argument)
@@ -141,7 +151,7 @@ def test_the_job_claimed_is_the_one_that_the_naive_rule_picks(script: list[tuple
             both.close()
 
 
-def test_a_job_of_the_lowest_priority_waits_for_nine_enqueues_at_most(storage: SQLiteStorage) -> None:
+def test_a_job_of_the_lowest_priority_waits_for_nine_enqueues_at_most(storage: Storage) -> None:
     [patient] = storage.add([new_job(1)])
     urgent = [storage.add([new_job(10)])[0] for _ in range(20)]
     order = [job.seq for job in iter(lambda: storage.claim("a worker"), None)]
@@ -149,14 +159,14 @@ def test_a_job_of_the_lowest_priority_waits_for_nine_enqueues_at_most(storage: S
     assert order == [job.seq for job in urgent[:8]] + [patient.seq] + [job.seq for job in urgent[8:]]
 
 
-def test_the_jobs_of_a_bulk_enqueue_share_one_tick(storage: SQLiteStorage) -> None:
+def test_the_jobs_of_a_bulk_enqueue_share_one_tick(storage: Storage) -> None:
     bulk = storage.add([new_job(5) for _ in range(50)])
     [urgent] = storage.add([new_job(7)])
     order = [job.seq for job in iter(lambda: storage.claim("a worker"), None)]
     assert order == [urgent.seq] + [job.seq for job in bulk]
 
 
-def test_with_aging_off_a_lower_priority_waits_however_long(storage: SQLiteStorage) -> None:
+def test_with_aging_off_a_lower_priority_waits_however_long(storage: Storage) -> None:
     storage.set_setting("aging", "off")
     [patient] = storage.add([new_job(1)])
     for _ in range(30):

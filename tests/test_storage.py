@@ -12,25 +12,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SetClock
+from conftest import ROOT, SetClock, open_database
 from test_order import new_job
 
 from queuectl.errors import DuplicateJob, JobNotFound, LeaseLost, StorageError
 from queuectl.job import Outcome, State
 from queuectl.liveness import Condition
+from queuectl.storage import base
 from queuectl.storage import sqlite as sqlite_engine
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
 from queuectl.storage.sql import migrations
 
 Connect = Callable[[], Storage]
+only_sqlite = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+only_postgres = pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 DONE = Outcome(0, 0.5, "out", "err")
 FAILED = Outcome(3, 0.5, "out", "err")
 
 
 def counted(storage: Storage) -> dict[str, int]:
     """What the totals should say, found by counting."""
-    rows = storage._database.execute("SELECT state, COUNT(*) FROM jobs GROUP BY state").fetchall()  # type: ignore[attr-defined]
+    rows = storage._execute("SELECT state, COUNT(*) FROM jobs GROUP BY state").fetchall()  # type: ignore[attr-defined]
     return {**{state.value: 0 for state in State}, **dict(rows)}
 
 
@@ -41,29 +44,27 @@ def totals(storage: Storage) -> dict[str, int]:
 # --- leases ---
 
 
-def test_two_connections_never_claim_the_same_job(connect: Connect) -> None:
+def test_two_connections_never_claim_the_same_job(connect: Connect, database: str) -> None:
     connect().add([new_job() for _ in range(400)])
     claimed: list[list[str]] = [[] for _ in range(4)]
+    together = threading.Barrier(4)
 
-    everyone_is_ready = threading.Barrier(4)
-
-    def claim_all(number: int) -> None:
-        storage = open_own()
-        everyone_is_ready.wait()
-        while job := storage.claim(f"worker {number}"):
+    def claim_a_quarter(number: int) -> None:
+        storage = open_database(database, SetClock())
+        for _ in range(100):
+            together.wait(timeout=60)
+            job = storage.claim(f"worker {number}")
+            assert job
             claimed[number].append(job.id)
         storage.close()
 
-    path = connect().path  # type: ignore[attr-defined]
-    open_own = lambda: sqlite_engine.SQLiteStorage(path, SetClock(), "this boot")  # noqa: E731
-    threads = [threading.Thread(target=claim_all, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=claim_a_quarter, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     every = [job for part in claimed for job in part]
     assert len(every) == len(set(every)) == 400
-    assert sum(map(bool, claimed)) > 1, "one connection took all of them: nothing was shown"
 
 
 def test_a_finish_without_the_current_lease_changes_nothing(storage: Storage) -> None:
@@ -229,11 +230,12 @@ def test_ids_are_numbers_and_pass_over_names_that_are_taken(storage: Storage) ->
 
 def test_a_duplicate_id_stores_nothing_of_the_whole_enqueue(storage: Storage) -> None:
     storage.add([new_job(id="taken")])
-    before = (storage.totals(), storage.look_at_clock())
+    before = (storage.totals(), None if storage.is_shared else storage.look_at_clock())
     for batch in ([new_job(), new_job(id="taken")], [new_job(id="twice"), new_job(id="twice")]):
         with pytest.raises(DuplicateJob):
             storage.add(batch)
-    assert (storage.totals(), storage.look_at_clock()) == before
+    # A sequence does not step back: on a server a refused enqueue makes everybody one tick older.
+    assert (storage.totals(), None if storage.is_shared else storage.look_at_clock()) == before
 
 
 def test_an_enqueue_of_nothing_is_no_tick(storage: Storage) -> None:
@@ -247,8 +249,8 @@ def test_an_environment_is_stored_once(storage: Storage, connect: Connect) -> No
         connection.add([new_job()], {"A": "\udcff", "B": "2"})
     storage.add([new_job()], {"A": "1"})
     first, *_, last = (storage.job(str(number)).environment or "" for number in range(1, 8))
-    assert json.loads(storage.environment(first) or "") == {"A": "\udcff", "B": "2"}
-    assert json.loads(storage.environment(last) or "") == {"A": "1"}
+    assert json.loads(storage.environment(first)[0]) == {"A": "\udcff", "B": "2"}
+    assert json.loads(storage.environment(last)[0]) == {"A": "1"}
     assert len({storage.job(str(number)).environment for number in range(1, 7)}) == 1
 
 
@@ -288,9 +290,10 @@ def test_a_place_in_line_is_counted_to_a_thousand(storage: Storage) -> None:
         assert storage.ahead(job.rank, job.seq) == ahead
 
 
-# --- the clock ---
+# --- this machine's clock: on a server the server's counts, and whoever runs it keeps it right ---
 
 
+@only_sqlite
 def test_a_retry_comes_in_time_although_the_clock_is_set_back_an_hour(storage: Storage, clock: SetClock) -> None:
     storage.add([new_job(max_retries=3, backoff_base=4.0)])
     job = storage.claim("w")
@@ -304,6 +307,7 @@ def test_a_retry_comes_in_time_although_the_clock_is_set_back_an_hour(storage: S
     assert storage.claim("w") is not None
 
 
+@only_sqlite
 def test_a_retry_comes_no_sooner_because_the_clock_is_set_forward(storage: Storage, clock: SetClock) -> None:
     storage.add([new_job(max_retries=3, backoff_base=4.0)])
     job = storage.claim("w")
@@ -315,6 +319,7 @@ def test_a_retry_comes_no_sooner_because_the_clock_is_set_forward(storage: Stora
     assert storage.claim("w") is not None
 
 
+@only_sqlite
 def test_a_clock_that_was_set_is_mended_once_however_many_look(connect: Connect, clock: SetClock) -> None:
     first, second = connect(), connect()
     first.add([new_job(max_retries=3, backoff_base=4.0)])
@@ -334,6 +339,7 @@ def test_an_appointment_keeps_to_the_wall_clock(storage: Storage, clock: SetCloc
     assert storage.claim("w") is not None
 
 
+@only_sqlite
 def test_the_order_by_waiting_time_survives_a_clock_that_is_set(storage: Storage, clock: SetClock) -> None:
     storage.set_setting("aging", "60s")
     [old] = storage.add([new_job(5)])
@@ -394,6 +400,7 @@ def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sqlite_engine.SQLiteStorage(str(tmp_path / "queuectl.db"), SetClock(), "boot")
 
 
+@only_sqlite
 def test_an_enqueue_waits_for_the_disk_and_a_finish_need_not(storage: Storage) -> None:
     modes: list[int] = []
     database = storage._database  # type: ignore[attr-defined]
@@ -417,7 +424,7 @@ def test_a_finish_is_synced_when_the_last_sync_is_a_tenth_of_a_second_ago(
 ) -> None:
     storage.add([new_job() for _ in range(3)])
     now = [1000.0]
-    monkeypatch.setattr(sqlite_engine.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(base.time, "monotonic", lambda: now[0])
     storage.heartbeat("w", 0)
     synced = []
     for pause in (0.05, 0.04, 0.02, 0.05):
@@ -454,6 +461,7 @@ HOT = {
 }
 
 
+@only_sqlite
 @pytest.mark.parametrize("query", HOT)
 def test_no_query_reads_or_sorts_the_whole_queue(storage: Storage, query: str) -> None:
     storage.add([new_job() for _ in range(200)])
@@ -495,6 +503,7 @@ def test_a_worker_that_was_taken_for_dead_hears_of_it(storage: Storage, clock: S
     assert not storage.heartbeat("w", 2)
 
 
+@only_sqlite
 def test_changes_of_others_are_noticed_and_ones_own_are_not(connect: Connect) -> None:
     storage, other = connect(), connect()
     storage.changed()

@@ -7,6 +7,7 @@ import os
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -171,6 +172,9 @@ class FakeGuardian:
     def release(self) -> None:
         pass
 
+    def is_overdue(self) -> bool:
+        return False
+
 
 # --- what a command gets ---
 
@@ -215,7 +219,7 @@ def test_a_directory_that_is_gone_fails_the_run_and_says_so(cli: Cli, tmp_path: 
     gone.rmdir()
     cli.ok("worker", "start")
     eventually(lambda: finished(cli, job_id))
-    assert job(cli, job_id)["error_message"] == f"cannot start: no directory {str(gone)!r}"
+    assert job(cli, job_id)["error_message"] == f"cannot start: no directory {str(gone)!r} on {socket.gethostname()}"
 
 
 def test_the_setting_shell_takes_effect_without_restarting_workers(cli: Cli) -> None:

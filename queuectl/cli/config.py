@@ -1,12 +1,15 @@
-"""`config`: the settings, which hold for all workers and take effect at once."""
+"""`config`: the settings, which hold for all workers and take effect at once; and where the queue is."""
 
 from __future__ import annotations
+
+import os
 
 import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
-from queuectl.config import SETTINGS, canonical
+from queuectl.config import DATABASE, MEANINGS, canonical
+from queuectl.database import VARIABLE
 from queuectl.queue import Queue
 
 
@@ -31,11 +34,11 @@ def list_settings(as_json: bool) -> None:
     Example:
       queuectl config list
     """
-    values = Queue().settings()._asdict()
+    values = Queue().all_settings()
     if as_json:
         click.echo(render.to_json(values))
         return
-    rows = [(name, values[name], setting.meaning) for name, setting in SETTINGS.items()]
+    rows = [(name, values[name], meaning) for name, meaning in MEANINGS.items()]
     click.echo(render.table(rows, ["setting", "value", "meaning"]))
 
 
@@ -50,7 +53,7 @@ def get_setting(key: str, as_json: bool) -> None:
       queuectl config get aging
     """
     name = canonical(key)
-    value = Queue().settings()._asdict()[name]
+    value = Queue().all_settings()[name]
     click.echo(render.to_json({name: value}) if as_json else value)
 
 
@@ -64,9 +67,12 @@ def set_setting(key: str, value: str) -> None:
     Examples:
       queuectl config set max-retries 5
       queuectl config set aging 10m
+      queuectl config set database postgresql://me@server/queue
     """
     stored = Queue().set(key, value)
     click.echo(f"{canonical(key)} is now {stored or 'empty'}.")
+    if canonical(key) == DATABASE and VARIABLE in os.environ:
+        click.echo(f"But {VARIABLE} is set, and goes before it. Unset it to use what was set now.", err=True)
 
 
 @config.command("unset")
@@ -81,4 +87,4 @@ def unset_setting(key: str) -> None:
     queue = Queue()
     queue.unset(key)
     name = canonical(key)
-    click.echo(f"{name} is {queue.settings()._asdict()[name] or 'empty'} again.")
+    click.echo(f"{name} is {queue.all_settings()[name] or 'empty'} again.")

@@ -51,7 +51,8 @@ def start(count: int | None, foreground: bool) -> None:
     "--timeout", type=click.FloatRange(min=0), help="Seconds for the job in hand; the setting stop_grace if not given."
 )
 @click.option("--force", is_flag=True, help="Kill the job in hand at once; it goes back in line with no try lost.")
-def stop(timeout: float | None, force: bool) -> None:
+@click.option("--all", "everywhere", is_flag=True, help="Every machine's workers, where machines share a queue.")
+def stop(timeout: float | None, force: bool, everywhere: bool) -> None:
     """Stop this machine's workers when they have finished the job in hand.
 
     After the grace time a job that still runs is killed and put back in line, with no try lost.
@@ -65,7 +66,11 @@ def stop(timeout: float | None, force: bool) -> None:
     stopped = workers.stop(grace)
     for name, killed in stopped:
         click.echo(f"Worker {name} was killed." if killed else f"Worker {name} has stopped.")
-    if not stopped:
+    elsewhere = workers.stop_elsewhere(grace) if everywhere else []
+    for one, in_time in elsewhere:
+        state = "has stopped" if in_time else "was asked to stop, and has not done so yet"
+        click.echo(f"Worker {one.name} on {one.host} {state}.")
+    if not stopped and not elsewhere:
         click.echo("No worker is running.")
 
 

@@ -13,6 +13,7 @@ import mmap
 import os
 import select
 import signal
+import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ RESTORED = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal
 # How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
 SETTLE_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
+LEASE = 1024  # where in the guardian's page the end of the lease stands
+LEASE_LOOK_MILLIS = 100
 
 
 # --- killing what is left of a run ---
@@ -221,10 +224,12 @@ class Guardian:
 
     It waits on a pipe that closes with the worker. Which run is in hand stands in a page of shared memory: a write to
     it costs nothing and wakes nobody. The pipe closes only after the last child between fork and exec has closed it
-    too, so no command can escape by being started at the last moment.
+    too, so no command can escape by being started at the last moment. Where a job is leased for a time it ends the run
+    also when that is over, whatever the worker is stuck in.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_leased: bool = False) -> None:
+        self._is_leased = is_leased
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
         self.pid = 0
         self._start()
@@ -246,8 +251,15 @@ class Guardian:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        os.read(read_end, 1)
-        mark = self._page[:].partition(b"\0")[0].decode()
+        poll = select.poll()
+        poll.register(read_end)
+        while not poll.poll(LEASE_LOOK_MILLIS if self._is_leased else None):
+            if self.is_overdue():
+                self._kill()
+        self._kill()
+
+    def _kill(self) -> None:
+        mark = self._page[:LEASE].partition(b"\0")[0].decode()
         if mark:
             kill_marked(mark)
 
@@ -255,6 +267,14 @@ class Guardian:
         """From now on this run must not outlive the worker."""
         text = mark.encode() + b"\0"
         self._page[: len(text)] = text
+
+    def extend(self, lease_ends: float) -> None:
+        """The worker may go on until then, by the monotonic clock; afterwards somebody else may have its job."""
+        self._page[LEASE : LEASE + 8] = struct.pack("d", lease_ends)
+
+    def is_overdue(self) -> bool:
+        lease_ends: float = struct.unpack("d", self._page[LEASE : LEASE + 8])[0]
+        return 0 < lease_ends < time.monotonic()
 
     def release(self) -> None:
         """The run is over: what it left behind on purpose may live on."""

@@ -272,6 +272,15 @@ class Guardian:
     """Nobody: the Job Object of a run is the worker's, and ends the run when the worker dies, however it dies."""
 
     pid = 0
+    _lease_ends = 0.0
+
+    def __init__(self, is_leased: bool = False) -> None: ...
+
+    def extend(self, lease_ends: float) -> None:
+        self._lease_ends = lease_ends
+
+    def is_overdue(self) -> bool:
+        return 0 < self._lease_ends < time.monotonic()
 
     def watch(self, mark: str) -> None: ...
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from queuectl.clock import Clock
+from queuectl.clock import Clock, ServerClock
+from queuectl.database import checked, database_url, is_postgres, sqlite_path
+from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Storage
@@ -11,7 +13,15 @@ from queuectl.storage.reading import AFTER_ALL_JOBS, EndedRun, Run, Worker
 __all__ = ["AFTER_ALL_JOBS", "Added", "EndedRun", "Run", "Storage", "Worker", "open_storage"]
 
 
-def open_storage(home: Home) -> Storage:
+def open_storage(home: Home, url: str | None = None) -> Storage:
+    """The queue, wherever it is."""
+    url = url or database_url(home)
+    if is_postgres(url):
+        try:
+            from queuectl.storage.postgres import PostgresStorage
+        except ImportError:
+            raise StorageError("PostgreSQL needs psycopg. Install it: pip install 'queuectl[postgres]'") from None
+        return PostgresStorage(url, ServerClock(), boot_id(), home.machine())
     from queuectl.storage.sqlite import SQLiteStorage
 
-    return SQLiteStorage(home.database, Clock(), boot_id())
+    return SQLiteStorage(sqlite_path(checked(url)) or home.database, Clock(), boot_id())

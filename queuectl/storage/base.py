@@ -3,6 +3,7 @@
 An engine adds only how to connect, how a transaction begins so that a claim is exclusive, and how to hear of changes.
 """
 
+import time
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its
 except ImportError:
     from hashlib import blake2b
 
+# A commit that need not wait for the disk is synced when the last sync is so long ago.
+SYNC_SECONDS = 0.1
 # Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
 DUE_BATCH = 1_000
 NOTHING = dict.fromkeys(TOTALS, 0)
@@ -47,7 +50,16 @@ class Moment(NamedTuple):
 
 
 class Storage(Reader):
+    shard = 0  # of the counters: the one that this connection counts in
+    _is_synced = True
+    _synced_at = 0.0
+    _unsynced_since: float | None = None
+
     # --- what an engine adds ---
+
+    @abstractmethod
+    def change(self, query: str, **parameters: Any) -> int:
+        """Execute a named query, and return how many rows it changed."""
 
     @abstractmethod
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
@@ -68,8 +80,14 @@ class Storage(Reader):
     def rollback(self) -> None: ...
 
     @abstractmethod
-    def unsynced_seconds(self) -> float:
-        """For how long commits have been waiting to be brought to the disk; 0 when none is."""
+    def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
+        """One enqueue of so many jobs happens: its tick, and a number for each job."""
+
+    @abstractmethod
+    def next_number(self) -> int: ...
+
+    def wake(self, jobs: int) -> None:
+        """Tell sleeping workers that there is work for so many of them; where they notice by themselves, nothing."""
 
     # --- transactions, the clock, the counters ---
 
@@ -84,6 +102,21 @@ class Storage(Reader):
             self._settings = self._clock_offset = None  # what was read or written inside is now undone
             self.rollback()
             raise
+
+    def must_sync(self, durable: bool) -> bool:
+        """Whether a transaction that begins now is to be on disk when it is committed."""
+        self._is_synced = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
+        return self._is_synced
+
+    def has_committed(self) -> None:
+        if self._is_synced:
+            self._synced_at, self._unsynced_since = time.monotonic(), None
+        elif self._unsynced_since is None:
+            self._unsynced_since = time.monotonic()
+
+    def unsynced_seconds(self) -> float:
+        """For how long commits have been waiting to be brought to the disk; 0 when none is."""
+        return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
 
     def _moment(self) -> Moment:
         now = self.clock.now()
@@ -110,7 +143,7 @@ class Storage(Reader):
         return self._clock_offset is not None and abs(offset - self._clock_offset) > STEP
 
     def _count(self, changes: Mapping[str, int]) -> None:
-        self.run("count", **{**NOTHING, **changes})
+        self.run("count", shard=self.shard, **{**NOTHING, **changes})
 
     # --- settings ---
 
@@ -135,14 +168,14 @@ class Storage(Reader):
         with self.transaction() as moment:
             self._admit(moment)
             now, aging = moment.now, moment.aging
-            tick, last_seq = self.run("enqueued", jobs=len(jobs)).fetchone()
+            tick, numbers = self.new_numbers(len(jobs))
             common = {"environment": None if environment is None else self._keep(environment), "now": now}
             in_line = [
                 {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
                 for priority in range(HIGHEST_PRIORITY + 1)
             ]
             rows: list[dict[str, Any]] = []
-            for seq, new in enumerate(jobs, last_seq - len(jobs) + 1):
+            for seq, new in zip(numbers, jobs):
                 if new.run_at is None or new.run_at <= now:
                     place = in_line[new.priority]
                 else:
@@ -154,16 +187,17 @@ class Storage(Reader):
             if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
                 self._renumber(jobs, rows)
             self._count({"pending": len(jobs), "event_enqueued": len(jobs)})
+        self.wake(len(jobs))
         return [Added(row["seq"], row["id"], row["rank"]) for row in rows]
 
     def _keep(self, environment: Mapping[str, str]) -> str:
         """Store an environment unless it is there; its hash, by which a job names it."""
-        text = ascii(sorted(environment.items()))
-        hash = blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+        text = self.machine + ascii(sorted(environment.items()))
+        hash = blake2b(text.encode(), digest_size=16).hexdigest()
         if self.one("has_environment", hash=hash) is None:
             from json import dumps
 
-            self.run("add_environment", hash=hash, variables=dumps(environment))
+            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine)
         return hash
 
     def _renumber(self, jobs: Sequence[NewJob], rows: list[dict[str, Any]]) -> None:
@@ -172,7 +206,7 @@ class Storage(Reader):
             while self.one("seq_of", id=row["id"]) != row["seq"]:
                 if new.id is not None:
                     raise DuplicateJob(new.id)
-                row["seq"] = self.one("next_seq")
+                row["seq"] = self.next_number()
                 row["id"] = str(row["seq"])
                 self.run_many("add", [row])
 
@@ -207,9 +241,11 @@ class Storage(Reader):
         with self.transaction(durable=False) as moment:
             counts: Counts = defaultdict(int)
             verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff)
-            self._conclude(job, outcome, verdict, moment, counts)
+            verdict = self._conclude(job, outcome, verdict, moment, counts)
             following = self._claim(next_for, moment, counts) if next_for else None
             self._count(counts)
+        if verdict.state is State.PENDING:
+            self.wake(1)
         return following
 
     def lose(self, job: Job, rebooted: bool) -> Verdict:
@@ -219,11 +255,12 @@ class Storage(Reader):
             outcome = Outcome(None, max(0, moment.now - (job.started_at or moment.now)) / 1000)
             verdict = self._conclude(job, outcome, after_loss(job, rebooted), moment, counts)
             self._count(counts)
+        self.wake(1)
         return verdict
 
     def _conclude(self, job: Job, outcome: Outcome, verdict: Verdict, moment: Moment, counts: Counts) -> Verdict:
         """Move the job to where the verdict says and write the run's row; refused where the lease is not current."""
-        if not verdict.state.has_ended and (reason := self.cancel_reason(job)) is not None:
+        if not verdict.state.has_ended and (reason := self.one("cancel_asked", seq=job.seq)) is not None:
             verdict = cancelled(reason)
         facts: dict[str, Any] = dict(
             seq=job.seq,
@@ -235,14 +272,14 @@ class Storage(Reader):
         )
         change = dict(facts, output=outcome.output, stderr=outcome.stderr, lost=verdict.lost)
         if verdict.state.has_ended:
-            done = self.run("finish", state=verdict.state.value, **change)
+            done = self.change("finish", state=verdict.state.value, **change)
         else:
             change.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000))
             if verdict.state is State.FAILED:
-                done = self.run("back_off", run_at=verdict.run_at, **change)
+                done = self.change("back_off", run_at=verdict.run_at, **change)
             else:
-                done = self.run("put_back", **moment.aging._asdict(), **change)
-        if done.rowcount == 0:
+                done = self.change("put_back", **moment.aging._asdict(), **change)
+        if not done:
             raise LeaseLost(job.id, job.lease)
         assert job.started_at is not None and job.since_at is not None
         self.run(
@@ -279,6 +316,7 @@ class Storage(Reader):
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
             retried = self.run_many("retry", [dict(values, seq=job.seq) for job in jobs])
             self._count({"dead": -retried, "pending": retried})
+        self.wake(retried)
         return retried
 
     def delete(self, jobs: Sequence[Job]) -> int:
@@ -286,7 +324,7 @@ class Storage(Reader):
         counts: Counts = defaultdict(int)
         with self.transaction():
             for job in jobs:
-                if self.run("delete", seq=job.seq, state=job.state.value).rowcount:
+                if self.change("delete", seq=job.seq, state=job.state.value):
                     self.run("delete_runs", seq=job.seq)
                     counts[job.state.value] -= 1
             self._count(counts)
@@ -301,7 +339,7 @@ class Storage(Reader):
     def heartbeat(self, name: str, processed: int) -> bool:
         """Say that the worker lives; False if it was taken for dead. Durable, so all commits before it are, too."""
         with self.transaction() as moment:
-            return bool(self.run("heartbeat", name=name, processed=processed, now=moment.now).rowcount)
+            return bool(self.change("heartbeat", name=name, processed=processed, now=moment.now))
 
     def ask_to_stop(self, name: str, grace_seconds: float) -> None:
         with self.transaction():

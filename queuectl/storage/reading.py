@@ -1,8 +1,9 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, ClassVar, NamedTuple
 
 from queuectl import config
 from queuectl.clock import Clock
@@ -61,10 +62,14 @@ class EndedRun(NamedTuple):
 
 
 class Reader(ABC):
-    def __init__(self, clock: Clock, boot_id: str) -> None:
+    DIALECT: ClassVar[Mapping[str, str]]
+    is_shared: ClassVar[bool]  # by many machines, or this one's alone
+
+    def __init__(self, clock: Clock, boot_id: str, machine: str = "") -> None:
         self.clock = clock
         self.boot_id = boot_id
-        self.sql = queries()
+        self.machine = machine
+        self.sql = queries(self.DIALECT)
         self._settings: Settings | None = None
         self._settings_version = -1
         self._clock_offset: Millis | None = None
@@ -81,6 +86,10 @@ class Reader(ABC):
     @abstractmethod
     def wait(self, seconds: float) -> None:
         """Sleep until somebody may have committed something, and so long at most."""
+
+    def connected_seconds(self) -> float:
+        """For how long the database has been in reach; a file always was."""
+        return inf
 
     @abstractmethod
     def is_there(self) -> bool:
@@ -109,7 +118,8 @@ class Reader(ABC):
 
     def look_at_clock(self) -> tuple[int, Millis | None]:
         """The tick, and when the next job is due; and the settings are read again if they have changed."""
-        tick, version, due = self.run("clock").fetchone()
+        tick, version, due, time = self.run("clock").fetchone()
+        self.clock.hear(time)
         if self._settings is None or version != self._settings_version:
             self._settings = config.settings_from(dict(self.run("settings").fetchall()))
             self._settings_version = version
@@ -206,10 +216,10 @@ class Reader(ABC):
     def newest_runs(self, limit: int) -> list[EndedRun]:
         return [EndedRun(*row) for row in self.run("newest_runs", limit=limit).fetchall()]
 
-    def environment(self, hash: str) -> str | None:
-        """The stored environment, as JSON."""
-        variables: str | None = self.one("environment", hash=hash)
-        return variables
+    def environment(self, hash: str) -> tuple[str, str]:
+        """The stored environment, as JSON, and the machine that it is of."""
+        variables, machine = self.run("environment", hash=hash).fetchone() or ("{}", "")
+        return variables, machine
 
     # --- workers ---
 
@@ -223,6 +233,10 @@ class Reader(ABC):
 
     def held_by(self, worker: str) -> list[Job]:
         return [as_job(row) for row in self.run("held_by", worker=worker).fetchall()]
+
+    def orphans(self) -> list[Job]:
+        """What is in hand of workers that the queue does not know."""
+        return [as_job(row) for row in self.run("orphans").fetchall()]
 
 
 def as_job(row: Sequence[Any]) -> Job:

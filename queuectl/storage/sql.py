@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from queuectl.job import Job, State
 
@@ -11,11 +12,13 @@ TOTALS = [
     *(state.value for state in State),
     *(f"event_{event}" for event in ("enqueued", "started", "completed", "failed", "dead", "cancelled")),
 ]
+PARAMETER = r":(\w+)"
 JOB_COLUMNS = ", ".join(Job._fields[: Job._fields.index("output")])
 
 
-def queries() -> dict[str, str]:
-    """Each named statement of queries.sql; {job} stands for the columns of a Job, {totals} for those of TOTALS."""
+def queries(dialect: Mapping[str, str]) -> dict[str, str]:
+    """Each named statement of queries.sql, as this engine puts it."""
+    words = dict(dialect, job=JOB_COLUMNS, totals=", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TOTALS))
     found: dict[str, str] = {}
     for block in _read("queries.sql").split("\n\n"):
         heading, _, statement = block.partition("\n")
@@ -23,7 +26,7 @@ def queries() -> dict[str, str]:
         lines = [line for line in statement.splitlines() if not line.startswith("--")]
         if lines:
             text = "\n".join(lines).rstrip(";")
-            found[name] = text.replace("{job}", JOB_COLUMNS).replace("{totals}", ", ".join(TOTALS))
+            found[name] = text.format_map(words) if "{" in text else text
     return found
 
 

@@ -8,32 +8,29 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from queuectl.clock import Clock
 from queuectl.errors import StorageError
 from queuectl.platforms import Watcher
 from queuectl.storage.base import Storage
-from queuectl.storage.sql import migrations
+from queuectl.storage.sql import PARAMETER, migrations
 
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 BUSY_SECONDS = 60.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
-# A commit that need not wait for the disk is synced when the last sync is so long ago.
-SYNC_SECONDS = 0.1
 SLOW_SYNC_SECONDS = 0.2
 LONGEST_LOG = 5_000_000  # SQLite itself lets it grow to a thousand pages, and one large transaction beyond
-NONE: Mapping[str, Any] = {}
-PARAMETER = r":(\w+)"
 
 
 class SQLiteStorage(Storage):
+    DIALECT: ClassVar[Mapping[str, str]] = {"tick": "tick", "now": "NULL", "for_update": "", "skip_locked": ""}
+    is_shared = False
+
     def __init__(self, path: str, clock: Clock, boot_id: str) -> None:
         super().__init__(clock, boot_id)
         self.path = path
         self._full: bool | None = None
-        self._synced_at = 0.0
-        self._unsynced_since: float | None = None
         self._version_seen: int | None = None
         self._watcher: Watcher | None = None
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -91,6 +88,9 @@ class SQLiteStorage(Storage):
     def run(self, query: str, **parameters: Any) -> sqlite3.Cursor:
         return self._execute(self.sql[query], parameters)
 
+    def change(self, query: str, **parameters: Any) -> int:
+        return self._execute(self.sql[query], parameters).rowcount
+
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
         if not rows:
             return 0
@@ -102,7 +102,7 @@ class SQLiteStorage(Storage):
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
-    def _execute(self, sql: str, parameters: Mapping[str, Any] = NONE) -> sqlite3.Cursor:
+    def _execute(self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute, waiting while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
         pause, give_up = SHORTEST_PAUSE, 0.0
         while True:
@@ -118,7 +118,7 @@ class SQLiteStorage(Storage):
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def begin(self, durable: bool) -> None:
-        full = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
+        full = self.must_sync(durable)
         if full is not self._full:
             self._execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
             self._full = full
@@ -127,17 +127,20 @@ class SQLiteStorage(Storage):
 
     def commit(self) -> None:
         self._execute("COMMIT")
-        if self._full:
-            self._synced_at, self._unsynced_since = time.monotonic(), None
-        elif self._unsynced_since is None:
-            self._unsynced_since = time.monotonic()
+        self.has_committed()
 
     def rollback(self) -> None:
         if self._database.in_transaction:
             self._database.execute("ROLLBACK")
 
-    def unsynced_seconds(self) -> float:
-        return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
+    def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
+        tick, last = self._execute(
+            "UPDATE clock SET tick = tick + 1, seq = seq + ? RETURNING tick, seq", [jobs]
+        ).fetchone()
+        return tick, range(last - jobs + 1, last + 1)
+
+    def next_number(self) -> int:
+        return int(self._execute("UPDATE clock SET seq = seq + 1 RETURNING seq").fetchone()[0])
 
     def changed(self) -> bool:
         before, self._version_seen = self._version_seen, self._data_version()
