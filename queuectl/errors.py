@@ -32,6 +32,11 @@ class JobNotFound(QueueError):
         super().__init__(f"No job {brief(job_id)}. {hint}")
 
 
+class NoJobs(QueueError):
+    def __init__(self) -> None:
+        super().__init__('There are no jobs yet. Hand one in: queuectl enqueue "echo hello"')
+
+
 class DuplicateJob(QueueError):
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id

@@ -11,10 +11,15 @@ from queuectl.errors import InvalidInput, brief
 from queuectl.times import Millis, parse_duration, parse_time
 
 LONGEST_ID = 100
+LONGEST_LABEL = 200
+LAST = "last"  # what the newest job is called, wherever an id is asked for
+ANY = "any"
 LONGEST_COMMAND = 100_000
 MOST_LOST_IN_A_ROW = 3
 HIGHEST_PRIORITY = 10
-RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID")  # what a run finds in its environment, and no other run may
+# What a run finds in its environment, and no other run may.
+AFTER_VARIABLES = ("QUEUECTL_AFTER_ID", "QUEUECTL_AFTER_STATE", "QUEUECTL_AFTER_EXIT_CODE")
+RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID", *AFTER_VARIABLES)
 ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
@@ -36,7 +41,7 @@ class State(str, Enum):
 
 
 class Job(NamedTuple):
-    """A row of `jobs`; the columns up to `cancel_reason` in their order, then what only some readers fetch."""
+    """A row of `jobs`, its columns by their names; from `output` on what only some readers fetch."""
 
     seq: int
     id: str
@@ -69,6 +74,11 @@ class Job(NamedTuple):
     exit_code: int | None
     error_message: str | None
     cancel_reason: str | None
+    label: str | None
+    unique_key: str | None
+    waits_for: int
+    dependents: int
+    woken_by: int | None
     output: str | None = None
     stderr: str | None = None
     waiting_time: int = 0
@@ -82,6 +92,20 @@ class Job(NamedTuple):
     @property
     def effective_priority(self) -> int:
         return self.priority + self.waiting_time
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in (State.PENDING, State.FAILED)
+
+
+class Need(NamedTuple):
+    """A job that another waits for, and how it must end for that: completed, dead, or any."""
+
+    id: str
+    wanted: str
+
+    def is_met(self, state: State) -> bool:
+        return state.has_ended if self.wanted == ANY else state.value == self.wanted
 
 
 class NewJob(NamedTuple):
@@ -97,6 +121,9 @@ class NewJob(NamedTuple):
     run_at: Millis | None
     cwd: str
     env: str | None
+    label: str | None = None
+    unique_key: str | None = None
+    needs: tuple[Need, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -187,7 +214,31 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         run_at=run_at,
         cwd=existing(os.path.join(cwd, directory)) if directory else cwd,
         env=to_json(values["env"]) if values.get("env") else None,
+        label=values.get("label"),
+        unique_key=values.get("unique"),
+        needs=needs(values),
     )
+
+
+def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[str, Any]:
+    """The columns of a job that waits which these fields change; none of them can be taken away."""
+    fixed = {"id", "unique", "depends_on", "after_any", "after_failed"}.intersection(fields)
+    if fixed:
+        raise InvalidInput(f"{min(fixed)} cannot be changed. Cancel the job, and enqueue another")
+    if not any(value is not None for value in fields.values()):
+        raise InvalidInput("Nothing to change. Name what is to be different, e.g. --priority 9")
+    defaults = Settings(job.max_retries, job.backoff_base, timeout=job.timeout, priority=job.priority)
+    wanted = parse({"command": job.command, **fields}, defaults, cwd, now)._asdict()
+    columns = {"delay": "run_at", "command": "command"}
+    found = {columns.get(name, name): wanted[columns.get(name, name)] for name in fields}
+    return {**found, "argv": wanted["argv"]} if "command" in found else found
+
+
+def needs(values: Mapping[str, Any]) -> tuple[Need, ...]:
+    """The jobs that this one waits for, each once."""
+    wanted = {"after_failed": State.DEAD.value, "after_any": ANY, "depends_on": State.COMPLETED.value}
+    found = {job_id: Need(job_id, wanted[name]) for name in wanted for job_id in values.get(name, ())}
+    return tuple(found.values())
 
 
 def unknown(name: str) -> Callable[[Any], Any]:
@@ -205,6 +256,31 @@ def checked_id(value: Any) -> str:
             "and begins with a letter, a digit or '_'"
         )
     return value
+
+
+def checked_new_id(value: Any) -> str:
+    if checked_id(value) == LAST:
+        raise InvalidInput(f"id cannot be {LAST!r}: that is what the newest job is called. Choose another")
+    return str(value)
+
+
+def checked_ids(name: str) -> Callable[[Any], list[str]]:
+    def check(value: Any) -> list[str]:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, (list, tuple)):
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes the id of a job, or a list of ids")
+        return [checked_id(job_id) for job_id in given]
+
+    return check
+
+
+def short_text(name: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_LABEL or not value.isprintable():
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes 1 to {LONGEST_LABEL} letters on one line")
+        return clean(name, value.strip())
+
+    return check
 
 
 def checked_command(value: Any) -> Any:
@@ -287,7 +363,7 @@ def checked_env(value: Any) -> dict[str, str]:
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
-    "id": checked_id,
+    "id": checked_new_id,
     "command": checked_command,
     "priority": whole_number("priority", 1, HIGHEST_PRIORITY, "a whole number from 1 to 10"),
     "max_retries": whole_number("max_retries", 0, MOST_RETRIES, "a whole number from 0"),
@@ -297,6 +373,11 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "delay": checked_delay,
     "cwd": checked_cwd,
     "env": checked_env,
+    "label": short_text("label"),
+    "unique": short_text("unique"),
+    "depends_on": checked_ids("depends_on"),
+    "after_any": checked_ids("after_any"),
+    "after_failed": checked_ids("after_failed"),
 }
 
 

@@ -13,7 +13,7 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDA
 -- for more or less; an appointment on the wall clock (a pending job's run_at) stays where it is
 UPDATE jobs SET
     since_at = since_at + :delta,
-    rank = rank + :millis * :delta,
+    rank = CASE WHEN rank > {promoted} THEN rank + :millis * :delta ELSE rank END,
     due_at = CASE WHEN state = 'failed' THEN due_at + :delta ELSE due_at END,
     run_at = CASE WHEN state = 'failed' THEN run_at + :delta ELSE run_at END
 WHERE seq IN (
@@ -64,14 +64,49 @@ SELECT variables, machine FROM environments WHERE hash = :hash;
 -- add: a new job; in line at once if its rank is given, else waiting for run_at
 INSERT INTO jobs (
     seq, id, command, argv, state, priority, max_retries, timeout, backoff_base, attempts, lost, lease,
-    cwd, environment, env, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
+    cwd, environment, env, label, unique_key, waits_for, dependents, woken_by, rank, since_tick, since_at, due_at, run_at,
+    created_at, updated_at
 ) VALUES (
     :seq, :id, :command, :argv, 'pending', :priority, :max_retries, :timeout, :backoff_base, 0, 0, 0,
-    :cwd, :environment, :env, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
-) ON CONFLICT (id) DO NOTHING;
+    :cwd, :environment, :env, :label, :unique_key, :waits_for, :dependents, :woken_by, :rank, :since_tick, :since_at,
+    :due_at, :run_at, :now, :now
+) ON CONFLICT DO NOTHING;
 
 -- seq_of: whose id this is
 SELECT seq FROM jobs WHERE id = :id;
+
+-- owner_of_key: who waits or runs under this key
+SELECT seq, id, rank FROM jobs
+WHERE unique_key = :unique_key AND unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');
+
+-- needed: a job that is to be waited for; from now on it cannot end unnoticed until the transaction ends
+UPDATE jobs SET dependents = dependents + 1 WHERE id = :id RETURNING seq, state, finished_at;
+
+-- add_dependency: who waits for whom
+INSERT INTO dependencies (seq, needs, wanted, is_met) VALUES (:seq, :needs, :wanted, :is_met);
+
+-- let_in: a job has ended as those wanted that waited for it; who waited for nobody else enters the line, or waits for
+-- its time
+UPDATE jobs SET
+    waits_for = waits_for - 1,
+    woken_by = :needs,
+    since_tick = CASE WHEN waits_for = 1 AND COALESCE(run_at, 0) <= :now THEN :tick END,
+    since_at = CASE WHEN waits_for = 1 AND COALESCE(run_at, 0) <= :now THEN :now END,
+    rank = CASE
+        WHEN waits_for = 1 AND COALESCE(run_at, 0) <= :now THEN :ticks * :tick + :millis * :now - priority * :point
+    END,
+    due_at = CASE WHEN waits_for = 1 AND run_at > :now THEN run_at END
+WHERE waits_for > 0 AND seq IN (
+    SELECT seq FROM dependencies WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state)
+);
+
+-- mark_met: what has been waited for once is not waited for again, also if it is retried
+UPDATE dependencies SET is_met = 1 WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state);
+
+-- doomed: who wanted it to end otherwise, and so can never run
+SELECT jobs.seq, jobs.id, jobs.dependents FROM dependencies JOIN jobs ON jobs.seq = dependencies.seq
+WHERE dependencies.needs = :needs AND dependencies.is_met = 0 AND dependencies.wanted NOT IN ('any', :state)
+    AND jobs.waits_for > 0;
 
 -- admit: jobs whose time has come enter the line, in batches, so that a wave of them stalls nobody;
 -- a job that backed off has waited all along, a scheduled one begins now
@@ -84,8 +119,9 @@ WHERE seq IN (
     SELECT seq FROM jobs WHERE due_at IS NOT NULL AND due_at <= :now ORDER BY due_at, seq LIMIT :batch {skip_locked}
 ) AND due_at IS NOT NULL;
 
--- rerank: the aging rule has changed; once for every job in line
-UPDATE jobs SET rank = :ticks * since_tick + :millis * since_at - priority * :point WHERE rank IS NOT NULL;
+-- rerank: the aging rule has changed; once for every job in line, but for those that were promoted
+UPDATE jobs SET rank = :ticks * since_tick + :millis * since_at - priority * :point
+WHERE rank IS NOT NULL AND rank > {promoted};
 
 -- head: whether anybody is in line
 SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
@@ -111,7 +147,8 @@ UPDATE jobs SET output = NULL, stderr = NULL WHERE seq = :seq;
 UPDATE jobs SET
     state = :state, lost = :lost, updated_at = :now, finished_at = :now, duration_seconds = :duration_seconds,
     exit_code = :exit_code, error_message = :error_message, output = :output, stderr = :stderr
-WHERE seq = :seq AND lease = :lease AND state = 'processing';
+WHERE seq = :seq AND lease = :lease AND state = 'processing'
+RETURNING dependents;
 
 -- back_off: it will be tried again at run_at; the time it ran does not count as waiting
 UPDATE jobs SET
@@ -132,7 +169,7 @@ WHERE seq = :seq AND lease = :lease AND state = 'processing';
 
 -- cancel_waiting: nobody has it, so it is cancelled at once
 UPDATE jobs SET
-    state = 'cancelled', rank = NULL, due_at = NULL, started_tick = :tick, error_message = :reason,
+    state = 'cancelled', rank = NULL, due_at = NULL, waits_for = 0, started_tick = :tick, error_message = :reason,
     updated_at = :now, finished_at = :now
 WHERE seq = :seq;
 
@@ -147,17 +184,43 @@ INSERT INTO runs (
     :error_message
 );
 
--- retry: a dead job begins anew, and has waited for nothing
+-- retry: a job that has ended begins anew, and has waited for nothing; not while another waits or runs under its key
 UPDATE jobs SET
     state = 'pending', attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now, started_tick = NULL,
-    rank = :ticks * :tick + :millis * :now - priority * :point, updated_at = :now, finished_at = NULL
-WHERE seq = :seq AND state = 'dead';
+    rank = :ticks * :tick + :millis * :now - priority * :point, error_message = NULL, cancel_reason = NULL,
+    updated_at = :now, finished_at = NULL
+WHERE seq = :seq AND state = :state AND NOT EXISTS (
+    SELECT 1 FROM jobs AS other WHERE other.unique_key = jobs.unique_key AND other.unique_key IS NOT NULL
+        AND other.state IN ('pending', 'processing', 'failed')
+);
+
+-- edit: what a user changes of a job that waits, with its place in line
+UPDATE jobs SET
+    command = :command, argv = :argv, priority = :priority, max_retries = :max_retries, timeout = :timeout,
+    backoff_base = :backoff_base, cwd = :cwd, env = :env, label = :label, run_at = :run_at, due_at = :due_at,
+    rank = :rank, since_tick = :since_tick, since_at = :since_at, updated_at = :now
+WHERE seq = :seq;
+
+-- first_rank: who is next in line
+SELECT rank FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
+
+-- promote: before all others, whatever their rank; the claim uses it up
+UPDATE jobs SET
+    rank = :rank, since_tick = COALESCE(since_tick, :tick), since_at = COALESCE(since_at, :now), due_at = NULL,
+    run_at = NULL, updated_at = :now
+WHERE seq = :seq;
 
 -- delete_runs: a job's history goes with it
 DELETE FROM runs WHERE seq = :seq;
 
+-- delete_dependencies: and what it waited for
+DELETE FROM dependencies WHERE seq = :seq;
+
+-- forget_needs: who waited for it does so no more
+DELETE FROM dependencies WHERE needs = :seq;
+
 -- delete: only while it is still what it was when the user chose it
-DELETE FROM jobs WHERE seq = :seq AND state = :state;
+DELETE FROM jobs WHERE seq = :seq AND state = :state RETURNING dependents;
 
 -- looking
 
@@ -167,8 +230,8 @@ SELECT {job}, output, stderr FROM jobs WHERE id = :id;
 -- glance: one without what it printed
 SELECT {job} FROM jobs WHERE id = :id;
 
--- state_of: what it is now, and stays until the transaction ends
-SELECT state FROM jobs WHERE seq = :seq {for_update};
+-- hold: what it is now, and stays until the transaction ends
+SELECT {job} FROM jobs WHERE seq = :seq {for_update};
 
 -- cancel_reason: asked by the worker while it runs
 SELECT cancel_reason FROM jobs WHERE seq = :seq;
@@ -186,13 +249,33 @@ SELECT {job} FROM jobs WHERE seq < :before ORDER BY seq DESC LIMIT :limit;
 -- jobs_in_state: the newest first; pending ones have no index of their own, which every claim would pay for
 SELECT {job} FROM jobs WHERE state = :state AND state <> 'pending' AND seq < :before ORDER BY seq DESC LIMIT :limit;
 
--- pending: as they will run: those in line, then those that wait for their time; no more than :most are looked at
-SELECT {job} FROM (SELECT * FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT :most) AS line
-WHERE state = 'pending'
-UNION ALL
-SELECT {job} FROM (SELECT * FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT :most) AS later
-WHERE state = 'pending'
-LIMIT :limit;
+-- jobs_labelled: the newest first
+SELECT {job} FROM jobs WHERE label = :label AND label IS NOT NULL AND seq < :before ORDER BY seq DESC LIMIT :limit;
+
+-- in_line: as they will run, from a place in line on
+SELECT {job} FROM jobs WHERE rank IS NOT NULL AND (rank, seq) > (:key, :seq) ORDER BY rank, seq LIMIT :limit;
+
+-- later: who waits for its time, from a time on
+SELECT {job} FROM jobs WHERE due_at IS NOT NULL AND (due_at, seq) > (:key, :seq) ORDER BY due_at, seq LIMIT :limit;
+
+-- blocked: who waits for other jobs
+SELECT {job} FROM jobs WHERE waits_for > 0 AND seq > :seq ORDER BY seq LIMIT :limit;
+
+-- newest: the job that was added last
+SELECT id FROM jobs ORDER BY seq DESC LIMIT 1;
+
+-- glance_at: by its number
+SELECT {job} FROM jobs WHERE seq = :seq;
+
+-- needs_of: what a job waits for, or has waited for
+SELECT jobs.id, jobs.state, dependencies.wanted, dependencies.is_met
+FROM dependencies JOIN jobs ON jobs.seq = dependencies.needs WHERE dependencies.seq = :seq
+ORDER BY dependencies.needs LIMIT :limit;
+
+-- dependents_of: what waits for it, or has waited
+SELECT jobs.id, jobs.state, dependencies.wanted, dependencies.is_met
+FROM dependencies JOIN jobs ON jobs.seq = dependencies.seq WHERE dependencies.needs = :seq
+ORDER BY dependencies.seq LIMIT :limit;
 
 -- runs_of: every try of a job
 SELECT lease, attempt, worker, started_at, finished_at, duration_seconds, outcome, exit_code, error_message

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
-from queuectl.errors import QueueError, WrongState
+from queuectl.errors import NoJobs, QueueError, WrongState
 from queuectl.files import remove
 from queuectl.home import open_home
-from queuectl.job import RUN_VARIABLES, Job, State, clean, parse
-from queuectl.storage import AFTER_ALL_JOBS, Added, Run, Storage, open_storage
-
-BATCH = 500
+from queuectl.job import LAST, RUN_VARIABLES, Job, State, changes, clean, parse
+from queuectl.selection import Page, Selection, find, find_all
+from queuectl.storage import Added, Link, Run, Storage, open_storage
 
 
 class Place(NamedTuple):
@@ -52,6 +51,8 @@ class Queue:
         settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
         common = dict(defaults or {})
         new = [parse(over(common, fields), settings, cwd, now) for fields in jobs]
+        if any(need.id == LAST for job in new for need in job.needs):
+            new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
         return self.storage.add(new, captured_environment())
 
     def place(self, added: Added) -> Place:
@@ -61,63 +62,110 @@ class Queue:
         return Place(self.storage.ahead(added.rank, added.seq), None)
 
     def get(self, job_id: str) -> Job:
-        return self.storage.job(job_id)
+        """All about one job, with what it printed; `last` is the newest."""
+        return self.storage.job(self._id(job_id))
+
+    def _id(self, job_id: str) -> str:
+        if job_id != LAST:
+            return job_id
+        newest = self.storage.newest_id()
+        if newest is None:
+            raise NoJobs
+        return newest
+
+    def named(self, job_ids: Sequence[str]) -> Sequence[Job]:
+        """The jobs of these ids, each once, without what they printed."""
+        return [self.storage.glance(job_id) for job_id in dict.fromkeys(map(self._id, job_ids))]
 
     def runs(self, job: Job) -> list[Run]:
         """The tries of a job that have ended."""
         return self.storage.runs_of(job)
 
+    def needs(self, job: Job) -> list[Link]:
+        """The jobs that it waits for, or has waited for."""
+        return self.storage.needs_of(job)
+
+    def dependents(self, job: Job) -> list[Link]:
+        """The jobs that wait for it, or have waited."""
+        return self.storage.dependents_of(job)
+
     def list(self, state: State | None = None, limit: int = 20) -> list[Job]:
-        """The newest jobs, newest first, without what they printed."""
-        return self.storage.jobs(state, limit)
+        """The newest jobs, newest first, or pending ones as they will run; without what they printed."""
+        return self.find(Selection(state), limit).jobs
+
+    def find(self, wanted: Selection, limit: int = 20, cursor: str = "") -> Page:
+        """The jobs that are wanted, a page at a time."""
+        return find(self.storage, wanted, limit, cursor)
+
+    def find_all(self, wanted: Selection, limit: int | None = None) -> Iterator[Sequence[Job]]:
+        """All jobs that are wanted, a batch at a time."""
+        return find_all(self.storage, wanted, limit)
 
     def counts(self) -> dict[str, int]:
         """How many jobs there are in each state."""
         totals = self.storage.totals()
         return {state.value: totals[state.value] for state in State}
 
+    # --- changing jobs ---
+
     def cancel(self, job_ids: Sequence[str], reason: str = "cancelled by the user") -> Sequence[Job]:
         """Cancel jobs: at once those that wait, and those that run once their run is dead."""
-        jobs = [self.storage.glance(job_id) for job_id in dict.fromkeys(job_ids)]
+        jobs = self.named(job_ids)
         for job in jobs:
             if job.state.has_ended:
                 raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
-        for job in jobs:
-            self.storage.cancel(job, reason)
+        self.cancel_all(jobs, reason)
         return [self.storage.glance(job.id) for job in jobs]
 
-    # --- dead letters ---
+    def cancel_all(self, jobs: Sequence[Job], reason: str = "cancelled by the user") -> int:
+        """Cancel those of the jobs that have not ended; says how many."""
+        return sum(self.storage.cancel(job, reason) for job in jobs)
 
-    def retry(self, job_ids: Sequence[str]) -> None:
-        """Put dead jobs back in line, all or none."""
-        jobs = [self.storage.glance(job_id) for job_id in dict.fromkeys(job_ids)]
+    def retry(self, job_ids: Sequence[str]) -> Sequence[Job]:
+        """Put jobs that have ended back in line, as if they were new; what their tries printed is kept."""
+        jobs = self.named(job_ids)
         for job in jobs:
-            if job.state is not State.DEAD:
-                raise WrongState(
-                    f"Job {job.id!r} is {job.state}, not dead: nothing was retried. See: queuectl dlq list"
-                )
-        self.storage.retry(jobs)
+            if not job.state.has_ended:
+                raise WrongState(f"Job {job.id!r} is {job.state}: only a job that has ended can be retried")
+        if self.retry_all(jobs) < len(jobs):
+            for job in self.named(job_ids):
+                if job.state.has_ended:
+                    key = f"another job with its key {job.unique_key!r} waits or runs"
+                    raise WrongState(f"Job {job.id!r} was not retried: {key}. See: queuectl list")
+        return jobs
 
-    def retry_all(self) -> Iterator[int]:
-        """Put every dead job back in line, a batch at a time; says how many each time."""
-        for jobs in self._dead():
-            yield self.storage.retry(jobs)
+    def retry_all(self, jobs: Sequence[Job]) -> int:
+        """Put those of the jobs back in line that are still what they were when they were chosen; says how many."""
+        return self.storage.retry(jobs)
 
-    def purge(self) -> Iterator[int]:
-        """Delete every dead job with its history and logs, a batch at a time; says how many each time."""
-        for jobs in self._dead():
-            yield self.storage.delete(jobs)
-            for job in jobs:
-                for lease in range(1, job.lease + 1):
-                    for path in self.home.kept(job.seq, lease):
-                        remove(path)
+    def delete(self, job_ids: Sequence[str]) -> Sequence[Job]:
+        """Delete jobs that do not run, with their history and logs."""
+        jobs = self.named(job_ids)
+        for job in jobs:
+            if job.state is State.PROCESSING:
+                raise WrongState(f"Job {job.id!r} runs: nothing was deleted. Cancel it first: queuectl cancel {job.id}")
+        self.delete_all(jobs)
+        return jobs
 
-    def _dead(self) -> Iterator[Sequence[Job]]:
-        """The dead jobs in batches, each job once, also if it dies again meanwhile."""
-        before = AFTER_ALL_JOBS
-        while jobs := self.storage.jobs(State.DEAD, BATCH, before):
-            before = jobs[-1].seq
-            yield jobs
+    def delete_all(self, jobs: Sequence[Job]) -> int:
+        """Delete those of the jobs that are still what they were when they were chosen; says how many."""
+        count = self.storage.delete(jobs)
+        for job in jobs:
+            for lease in range(1, job.lease + 1):
+                for path in self.home.kept(job.seq, lease):
+                    remove(path)
+        return count
+
+    def edit(self, job_id: str, **fields: Any) -> Job:
+        """Change a job that waits; the fields are named like the options of `queuectl enqueue`."""
+        [job] = self.named([job_id])
+        return self.storage.edit(job, changes(job, fields, current_directory(), self.storage.clock.now()))
+
+    def promote(self, job_id: str) -> Job:
+        """Put a job that waits before all others."""
+        [job] = self.named([job_id])
+        self.storage.promote(job)
+        return self.storage.glance(job.id)
 
     # --- settings ---
 

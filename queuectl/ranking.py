@@ -13,6 +13,7 @@ from queuectl.times import Millis, parse_duration
 
 ACCEPTED = "'1 enqueue', 'N enqueues', a duration such as '60s' or '10m', or 'off'"
 ENQUEUES = r"(\d{1,9})\s*enqueues?"
+PROMOTED = -(2**61)  # no rank that is computed is as low; who was promoted stands below
 
 
 class Aging(NamedTuple):
@@ -29,6 +30,11 @@ class Aging(NamedTuple):
     def waiting_time(self, ticks: int, millis: Millis) -> int:
         """Whole points earned by having waited so long; for people to look at, never for the order."""
         return max(0, self.ticks * ticks + self.millis * millis) // self.point
+
+
+def before_all(first: int | None) -> int:
+    """A rank below the first in line, and below all that are computed."""
+    return min(first or 0, PROMOTED) - 1
 
 
 OFF = Aging(ticks=0, millis=0, point=1)

@@ -125,3 +125,27 @@ INSERT INTO totals VALUES (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 ALTER TABLE totals ADD COLUMN shard INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN idle INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE environments ADD COLUMN machine TEXT NOT NULL DEFAULT '';
+
+-- version 3: everyday use. Labels; keys of which one job at a time may wait or run; jobs that wait for others to end
+ALTER TABLE jobs ADD COLUMN label TEXT;
+ALTER TABLE jobs ADD COLUMN unique_key TEXT;
+-- how many jobs must end before this one may enter the line
+ALTER TABLE jobs ADD COLUMN waits_for INTEGER NOT NULL DEFAULT 0;
+-- how many jobs were told to wait for this one
+ALTER TABLE jobs ADD COLUMN dependents INTEGER NOT NULL DEFAULT 0;
+-- the job whose end let this one enter the line
+ALTER TABLE jobs ADD COLUMN woken_by INTEGER;
+
+CREATE TABLE dependencies (
+    seq    INTEGER NOT NULL,             -- who waits
+    needs  INTEGER NOT NULL,             -- for whom
+    wanted TEXT NOT NULL,                -- how that must end: completed, dead, or any
+    is_met INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (seq, needs)
+);
+
+CREATE INDEX dependencies_on ON dependencies (needs, seq);
+CREATE INDEX jobs_blocked ON jobs (seq) WHERE waits_for > 0;
+CREATE INDEX jobs_labelled ON jobs (label, seq) WHERE label IS NOT NULL;
+CREATE UNIQUE INDEX jobs_unique ON jobs (unique_key)
+WHERE unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');

@@ -26,7 +26,7 @@ from queuectl.database import database_url, is_postgres
 from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
-from queuectl.job import Job, Outcome, State
+from queuectl.job import AFTER_VARIABLES, Job, Outcome, State
 from queuectl.liveness import LEASE_HEARTBEATS
 from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
@@ -140,6 +140,11 @@ class WorkerProcess:
         return following
 
     def _environment(self, job: Job) -> dict[str, str]:
+        captured = self._captured(job)
+        before = None if job.woken_by is None else self.storage.glance_at(job.woken_by)
+        return captured if before is None else {**captured, **told_of(before)}
+
+    def _captured(self, job: Job) -> dict[str, str]:
         if job.environment is None:
             return dict(os.environ)
         if job.environment not in self._environments:
@@ -258,6 +263,12 @@ class WorkerProcess:
         if (line, time.monotonic() - self._complained_at < COMPLAIN_SECONDS) != (self._complaint, True):
             self.log.error(line)
             self._complaint, self._complained_at = line, time.monotonic()
+
+
+def told_of(before: Job) -> dict[str, str]:
+    """What a job that ran after another finds in its environment."""
+    exit_code = "" if before.exit_code is None else str(before.exit_code)
+    return dict(zip(AFTER_VARIABLES, (before.id, before.state.value, exit_code)))
 
 
 def main() -> int:

@@ -18,8 +18,8 @@ from test_order import new_job
 from queuectl.errors import DuplicateJob, JobNotFound, LeaseLost, StorageError
 from queuectl.job import Outcome, State
 from queuectl.liveness import Condition
-from queuectl.storage import base
 from queuectl.storage import sqlite as sqlite_engine
+from queuectl.storage import transactions
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
 from queuectl.storage.sql import migrations
@@ -424,7 +424,7 @@ def test_a_finish_is_synced_when_the_last_sync_is_a_tenth_of_a_second_ago(
 ) -> None:
     storage.add([new_job() for _ in range(3)])
     now = [1000.0]
-    monkeypatch.setattr(base.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(transactions.time, "monotonic", lambda: now[0])
     storage.heartbeat("w", 0)
     synced = []
     for pause in (0.05, 0.04, 0.02, 0.05):
@@ -448,7 +448,19 @@ HOT = {
     "glance": {"id": "1"},
     "jobs": {"before": 10, "limit": 10},
     "jobs_in_state": {"state": "dead", "before": 10, "limit": 10},
-    "pending": {"limit": 10, "most": 100},
+    "jobs_labelled": {"label": "x", "before": 10, "limit": 10},
+    "in_line": {"key": 1, "seq": 1, "limit": 10},
+    "later": {"key": 1, "seq": 1, "limit": 10},
+    "blocked": {"seq": 1, "limit": 10},
+    "owner_of_key": {"unique_key": "x"},
+    "needed": {"id": "1"},
+    "let_in": None,
+    "mark_met": None,
+    "doomed": None,
+    "retry": None,
+    "needs_of": {"seq": 1, "limit": 10},
+    "dependents_of": {"seq": 1, "limit": 10},
+    "first_rank": {},
     "ahead": {"rank": 1, "seq": 1, "most": 1000},
     "held_by": {"worker": "w"},
     "shift_times": {"delta": 1, "millis": 0},

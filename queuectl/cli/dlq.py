@@ -8,9 +8,12 @@ import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, WrongState
 from queuectl.job import State
 from queuectl.queue import Queue
+from queuectl.selection import Selection
+
+DEAD = Selection(State.DEAD)
 
 
 @click.group()
@@ -57,12 +60,14 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
         raise InvalidInput("Name the jobs to retry, or use --all. See: queuectl dlq list")
     queue = Queue()
     if everything:
-        count = progress(queue.retry_all(), "retried")
+        count = progress(map(queue.retry_all, queue.find_all(DEAD)), "retried")
         click.echo("1 job is pending again." if count == 1 else f"{count:,} jobs are pending again.")
         return
-    queue.retry(job_ids)
-    for job_id in dict.fromkeys(job_ids):
-        click.echo(f"Job {job_id} is pending again.")
+    for job in queue.named(job_ids):
+        if job.state is not State.DEAD:
+            raise WrongState(f"Job {job.id!r} is {job.state}, not dead: nothing was retried. See: queuectl dlq list")
+    for job in queue.retry(job_ids):
+        click.echo(f"Job {job.id} is pending again.")
 
 
 @dlq.command()
@@ -82,7 +87,7 @@ def purge(yes: bool) -> None:
     if not yes:
         dead = "the dead job with its" if count == 1 else f"{count:,} dead jobs with their"
         click.confirm(f"Delete {dead} history and logs?", abort=True, err=True)
-    count = progress(queue.purge(), "deleted")
+    count = progress(map(queue.delete_all, queue.find_all(DEAD)), "deleted")
     click.echo("1 job was deleted." if count == 1 else f"{count:,} jobs were deleted.")
 
 

@@ -30,6 +30,11 @@ def job_options(function: Function) -> Function:
             click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
             click.option("--cwd", help="The directory to run in, instead of this one."),
             click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
+            click.option("--after", "depends_on", multiple=True, metavar="ID", help="Once this job is completed."),
+            click.option("--after-any", multiple=True, metavar="ID", help="Once this job has ended, however it did."),
+            click.option("--after-failed", multiple=True, metavar="ID", help="Once this job is dead."),
+            click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
+            click.option("--label", metavar="TEXT", help="A word to select it by."),
         ]
     ):
         function = option(function)
@@ -38,7 +43,7 @@ def job_options(function: Function) -> Function:
 
 def job_fields(options: dict[str, Any]) -> dict[str, Any]:
     """The fields of a job that the options give."""
-    fields = {name: value for name, value in options.items() if value is not None and name not in ("line", "env")}
+    fields = {name: value for name, value in options.items() if value not in (None, ()) and name != "env"}
     if options["env"]:
         fields["env"] = dict(key_value(text) for text in options["env"])
     return fields

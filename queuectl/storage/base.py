@@ -3,192 +3,158 @@
 An engine adds only how to connect, how a transaction begins so that a claim is exclusive, and how to hear of changes.
 """
 
-import time
-from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from queuectl.clock import STEP
-from queuectl.errors import DuplicateJob, LeaseLost
-from queuectl.job import HIGHEST_PRIORITY, Job, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
-from queuectl.ranking import Aging
-from queuectl.storage.reading import Reader, Worker, as_job
-from queuectl.storage.sql import TOTALS
-from queuectl.times import Millis
+from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
+from queuectl.job import HIGHEST_PRIORITY, Job, Need, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
+from queuectl.storage.acts import Acts
+from queuectl.storage.reading import Worker, as_job
+from queuectl.storage.transactions import Counts, Moment
 
 try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
 
-# A commit that need not wait for the disk is synced when the last sync is so long ago.
-SYNC_SECONDS = 0.1
 # Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
 DUE_BATCH = 1_000
-NOTHING = dict.fromkeys(TOTALS, 0)
-
-Counts = defaultdict[str, int]
+NOWHERE = {"rank": None, "since_tick": None, "since_at": None, "due_at": None}
+UNCHAINED = {"waits_for": 0, "dependents": 0, "woken_by": None}
 
 
 class Added(NamedTuple):
-    """A job that was stored: with no rank it waits for its time."""
+    """A job that was stored: with no rank it waits for its time, or for others."""
 
     seq: int
     id: str
     rank: int | None
+    is_new: bool = True  # or it stands for another that came before, under the same key
 
 
-class Moment(NamedTuple):
-    """When a transaction happens, by both clocks, and the rule that ranks by them."""
+class Edge(NamedTuple):
+    """A new job's row, the row of one that it waits for, how that must end, and what that is by now."""
 
-    now: Millis
-    tick: int
-    due: Millis | None  # when the next job's time comes
-    aging: Aging
+    row: dict[str, Any]
+    needed: dict[str, Any]
+    need: Need
+    state: State
+
+    @property
+    def is_met(self) -> bool:
+        return self.need.is_met(self.state)
 
 
-class Storage(Reader):
-    shard = 0  # of the counters: the one that this connection counts in
-    _is_synced = True
-    _synced_at = 0.0
-    _unsynced_since: float | None = None
+class KeyTaken(Exception):
+    """Somebody else has stored a job with the same key at the same moment."""
 
-    # --- what an engine adds ---
 
-    @abstractmethod
-    def change(self, query: str, **parameters: Any) -> int:
-        """Execute a named query, and return how many rows it changed."""
-
-    @abstractmethod
-    def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Execute a named query once a row, and return how many rows of the table it changed."""
-
-    @abstractmethod
-    def begin(self, durable: bool) -> None:
-        """Begin a transaction in which this connection alone may write.
-
-        A durable one is on disk when it is committed; the others are within 0.2 s, if `heartbeat` is called when they
-        have been unsynced for 0.1 s.
-        """
-
-    @abstractmethod
-    def commit(self) -> None: ...
-
-    @abstractmethod
-    def rollback(self) -> None: ...
-
-    @abstractmethod
-    def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
-        """One enqueue of so many jobs happens: its tick, and a number for each job."""
-
-    @abstractmethod
-    def next_number(self) -> int: ...
-
-    def wake(self, jobs: int) -> None:
-        """Tell sleeping workers that there is work for so many of them; where they notice by themselves, nothing."""
-
-    # --- transactions, the clock, the counters ---
-
-    @contextmanager
-    def transaction(self, durable: bool = True) -> Iterator[Moment]:
-        """One transaction, with the moment at which it happens."""
-        self.begin(durable)
-        try:
-            yield self._moment()
-            self.commit()
-        except BaseException:
-            self._settings = self._clock_offset = None  # what was read or written inside is now undone
-            self.rollback()
-            raise
-
-    def must_sync(self, durable: bool) -> bool:
-        """Whether a transaction that begins now is to be on disk when it is committed."""
-        self._is_synced = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
-        return self._is_synced
-
-    def has_committed(self) -> None:
-        if self._is_synced:
-            self._synced_at, self._unsynced_since = time.monotonic(), None
-        elif self._unsynced_since is None:
-            self._unsynced_since = time.monotonic()
-
-    def unsynced_seconds(self) -> float:
-        """For how long commits have been waiting to be brought to the disk; 0 when none is."""
-        return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
-
-    def _moment(self) -> Moment:
-        now = self.clock.now()
-        offset = now - self.clock.steady()
-        if self._clock_offset is None or abs(offset - self._clock_offset) > STEP:
-            self._compare_clocks(offset)
-        tick, due = self.look_at_clock()
-        return Moment(now, tick, due, self.known_settings.aging_rule)
-
-    def _compare_clocks(self, offset: Millis) -> None:
-        """Mend what is stored if the clock was set since anybody last looked, in this start of the machine."""
-        seen = self.meta().get("clock", "").rpartition(" ")
-        if seen[0] == self.boot_id:
-            delta = offset - int(seen[2])
-            if abs(delta) > STEP:
-                self.run("shift_times", delta=delta, millis=self.settings().aging_rule.millis)
-        if seen[0] != self.boot_id or abs(offset - int(seen[2])) > STEP:
-            self.run("set_meta", name="clock", value=f"{self.boot_id} {offset}")
-        self._clock_offset = offset
-
-    def clock_was_set(self) -> bool:
-        """Whether the clock was set since this connection's last transaction; the next one mends what is stored."""
-        offset = self.clock.now() - self.clock.steady()
-        return self._clock_offset is not None and abs(offset - self._clock_offset) > STEP
-
-    def _count(self, changes: Mapping[str, int]) -> None:
-        self.run("count", shard=self.shard, **{**NOTHING, **changes})
-
-    # --- settings ---
-
-    def set_setting(self, name: str, value: str | None) -> None:
-        """Set a checked value, or go back to the default; a new aging rule ranks the line anew."""
-        with self.transaction() as moment:
-            if value is None:
-                self.run("unset_setting", name=name)
-            else:
-                self.run("set_setting", name=name, value=value)
-            self.run("settings_changed")
-            aging = self.settings().aging_rule
-            if aging != moment.aging:
-                self.run("rerank", **aging._asdict())
-
-    # --- the line ---
+class Storage(Acts):
+    # --- handing in ---
 
     def add(self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None = None) -> list[Added]:
-        """Store jobs, all or none, as one enqueue: they share one tick of the aging clock."""
-        if not jobs:
-            return []
-        with self.transaction() as moment:
-            self._admit(moment)
-            now, aging = moment.now, moment.aging
-            tick, numbers = self.new_numbers(len(jobs))
-            common = {"environment": None if environment is None else self._keep(environment), "now": now}
-            in_line = [
-                {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
-                for priority in range(HIGHEST_PRIORITY + 1)
-            ]
+        """Store jobs, all or none, as one enqueue: they share one tick of the aging clock.
+
+        In the place of a job whose key another one waits or runs under stands that other one.
+        """
+        while jobs:
+            counts: Counts = defaultdict(int)
             rows: list[dict[str, Any]] = []
-            for seq, new in zip(numbers, jobs):
-                if new.run_at is None or new.run_at <= now:
-                    place = in_line[new.priority]
+            try:
+                with self.transaction() as moment:
+                    self._admit(moment)
+                    stored, stands_for = self._without_doubles(jobs)
+                    if stored:
+                        rows = self._store(stored, environment, moment, counts)
+                        self._count(counts)
+            except KeyTaken:
+                continue
+            return [one if isinstance(one, Added) else added(rows[one]) for one in stands_for]
+        return []
+
+    def _store(
+        self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None, moment: Moment, counts: Counts
+    ) -> list[dict[str, Any]]:
+        now, aging = moment.now, moment.aging
+        tick, numbers = self.new_numbers(len(jobs))
+        common = {"environment": None if environment is None else self._keep(environment), "now": now, **UNCHAINED}
+        in_line = [
+            {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
+            for priority in range(HIGHEST_PRIORITY + 1)
+        ]
+        rows: list[dict[str, Any]] = []
+        for seq, new in zip(numbers, jobs):
+            is_due = new.run_at is None or new.run_at <= now
+            place = in_line[new.priority] if is_due else {**NOWHERE, "due_at": new.run_at}
+            rows.append({**new._asdict(), **common, **place, "seq": seq, "id": new.id or str(seq)})
+        edges = self._edges(jobs, rows) if any(new.needs for new in jobs) else []
+        # Names that users chose come first: a number that we give must not take one of them.
+        chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
+        numbered = [row for new, row in zip(jobs, rows) if new.id is None]
+        if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
+            self._renumber(jobs, rows)
+        counts["pending"] += len(rows)
+        counts["event_enqueued"] += len(rows)
+        self._entered += sum(row["rank"] is not None for row in rows)
+        self._tie(edges, moment, counts)
+        return rows
+
+    def _without_doubles(self, jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[Added | int]]:
+        """The jobs that are to be stored; and for each that was handed in its place among them, or who has its key."""
+        if not any(new.unique_key for new in jobs):
+            return jobs, range(len(jobs))
+        stored: list[NewJob] = []
+        stands_for: list[Added | int] = []
+        by_key: dict[str, Added | int] = {}
+        for new in jobs:
+            if new.unique_key is None:
+                one: Added | int = len(stored)
+            else:
+                if new.unique_key not in by_key:
+                    row = self.run("owner_of_key", unique_key=new.unique_key).fetchone()
+                    by_key[new.unique_key] = Added(row[0], row[1], row[2], False) if row else len(stored)
+                one = by_key[new.unique_key]
+            stands_for.append(one)
+            if one == len(stored):
+                stored.append(new)
+        return stored, stands_for
+
+    def _edges(self, jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Edge]:
+        """What each job waits for, among those that are there and those that come with it; who waits is in no line."""
+        refuse_circles(jobs)
+        beside = {new.id: row for new, row in zip(jobs, rows) if new.id is not None}
+        edges: list[Edge] = []
+        for new, row in zip(jobs, rows):
+            ended_last = -1
+            for need in sorted(new.needs):  # in one order, so that two who wait for the same do not wait for each other
+                state, ended_at = State.PENDING, 0
+                needed = beside.get(need.id)
+                if needed is None:
+                    found = self.run("needed", id=need.id).fetchone()
+                    if found is None:
+                        raise JobNotFound(need.id, self._nearest(need.id))
+                    needed, state, ended_at = {"seq": found[0]}, State(found[1]), found[2] or 0
                 else:
-                    place = {"rank": None, "since_tick": None, "since_at": None, "due_at": new.run_at}
-                rows.append({**new._asdict(), **common, **place, "seq": seq, "id": new.id or str(seq)})
-            # Names that users chose come first: a number that we give must not take one of them.
-            chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
-            numbered = [row for new, row in zip(jobs, rows) if new.id is None]
-            if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
-                self._renumber(jobs, rows)
-            self._count({"pending": len(jobs), "event_enqueued": len(jobs)})
-        self.wake(len(jobs))
-        return [Added(row["seq"], row["id"], row["rank"]) for row in rows]
+                    needed["dependents"] += 1
+                edges.append(Edge(row, needed, need, state))
+                if not need.is_met(state):
+                    row.update(NOWHERE, waits_for=row["waits_for"] + 1)
+                elif ended_at > ended_last:
+                    row["woken_by"], ended_last = needed["seq"], ended_at
+        return edges
+
+    def _tie(self, edges: Sequence[Edge], moment: Moment, counts: Counts) -> None:
+        """Store who waits for whom; who waits for what has ended otherwise is cancelled, as it would be later."""
+        facts = [
+            dict(seq=edge.row["seq"], needs=edge.needed["seq"], wanted=edge.need.wanted, is_met=int(edge.is_met))
+            for edge in edges
+        ]
+        self.run_many("add_dependency", facts)
+        for needs, job_id, state in {
+            (edge.needed["seq"], edge.need.id, edge.state) for edge in edges if edge.state.has_ended and not edge.is_met
+        }:
+            self._settle(needs, job_id, state, moment, counts)
 
     def _keep(self, environment: Mapping[str, str]) -> str:
         """Store an environment unless it is there; its hash, by which a job names it."""
@@ -204,6 +170,8 @@ class Storage(Reader):
         """Some ids were taken. Those that a user chose are refused; the others get the next number that is free."""
         for new, row in zip(jobs, rows):
             while self.one("seq_of", id=row["id"]) != row["seq"]:
+                if new.unique_key and self.one("owner_of_key", unique_key=new.unique_key) is not None:
+                    raise KeyTaken
                 if new.id is not None:
                     raise DuplicateJob(new.id)
                 row["seq"] = self.next_number()
@@ -241,11 +209,9 @@ class Storage(Reader):
         with self.transaction(durable=False) as moment:
             counts: Counts = defaultdict(int)
             verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff)
-            verdict = self._conclude(job, outcome, verdict, moment, counts)
+            self._conclude(job, outcome, verdict, moment, counts)
             following = self._claim(next_for, moment, counts) if next_for else None
             self._count(counts)
-        if verdict.state is State.PENDING:
-            self.wake(1)
         return following
 
     def lose(self, job: Job, rebooted: bool) -> Verdict:
@@ -255,7 +221,6 @@ class Storage(Reader):
             outcome = Outcome(None, max(0, moment.now - (job.started_at or moment.now)) / 1000)
             verdict = self._conclude(job, outcome, after_loss(job, rebooted), moment, counts)
             self._count(counts)
-        self.wake(1)
         return verdict
 
     def _conclude(self, job: Job, outcome: Outcome, verdict: Verdict, moment: Moment, counts: Counts) -> Verdict:
@@ -271,14 +236,17 @@ class Storage(Reader):
             error_message=verdict.error_message,
         )
         change = dict(facts, output=outcome.output, stderr=outcome.stderr, lost=verdict.lost)
+        dependents: int | None = 0
         if verdict.state.has_ended:
-            done = self.change("finish", state=verdict.state.value, **change)
+            dependents = self.one("finish", state=verdict.state.value, **change)
+            done = dependents is not None
         else:
             change.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000))
             if verdict.state is State.FAILED:
-                done = self.change("back_off", run_at=verdict.run_at, **change)
+                done = self.change("back_off", run_at=verdict.run_at, **change) > 0
             else:
-                done = self.change("put_back", **moment.aging._asdict(), **change)
+                done = self.change("put_back", **moment.aging._asdict(), **change) > 0
+                self._entered += 1
         if not done:
             raise LeaseLost(job.id, job.lease)
         assert job.started_at is not None and job.since_at is not None
@@ -295,40 +263,9 @@ class Storage(Reader):
         counts[verdict.state.value] += 1
         if verdict.state is not State.PENDING:
             counts[f"event_{verdict.state.value}"] += 1
+        if dependents:
+            self._settle(job.seq, job.id, verdict.state, moment, counts)
         return verdict
-
-    def cancel(self, job: Job, reason: str) -> bool:
-        """Cancel a job that waits; ask for it where the job runs. False if it has ended."""
-        with self.transaction() as moment:
-            state = self.one("state_of", seq=job.seq)
-            if state in (State.PENDING, State.FAILED):
-                self.run("cancel_waiting", seq=job.seq, reason=reason, tick=moment.tick, now=moment.now)
-                self._count({state: -1, "cancelled": 1, "event_cancelled": 1})
-            elif state == State.PROCESSING:
-                self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)
-            else:
-                return False
-        return True
-
-    def retry(self, jobs: Sequence[Job]) -> int:
-        """Put those of the jobs that are still dead back in line, as if they were new."""
-        with self.transaction() as moment:
-            values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
-            retried = self.run_many("retry", [dict(values, seq=job.seq) for job in jobs])
-            self._count({"dead": -retried, "pending": retried})
-        self.wake(retried)
-        return retried
-
-    def delete(self, jobs: Sequence[Job]) -> int:
-        """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
-        counts: Counts = defaultdict(int)
-        with self.transaction():
-            for job in jobs:
-                if self.change("delete", seq=job.seq, state=job.state.value):
-                    self.run("delete_runs", seq=job.seq)
-                    counts[job.state.value] -= 1
-            self._count(counts)
-        return -sum(counts.values())
 
     # --- workers ---
 
@@ -348,3 +285,20 @@ class Storage(Reader):
     def remove_worker(self, name: str) -> None:
         with self.transaction():
             self.run("remove_worker", name=name)
+
+
+def added(row: Mapping[str, Any]) -> Added:
+    return Added(row["seq"], row["id"], row["rank"])
+
+
+def refuse_circles(jobs: Sequence[NewJob]) -> None:
+    """Jobs that come together may wait for each other in any order, but not in a circle."""
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter({new.id: [need.id for need in new.needs] for new in jobs if new.id}).prepare()
+    except CycleError as error:
+        circle = " → ".join(reversed(error.args[1]))
+        raise InvalidInput(
+            f"These jobs wait for each other in a circle: {circle}. Take one of them out of it"
+        ) from None

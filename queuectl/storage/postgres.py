@@ -15,9 +15,10 @@ from queuectl.clock import Clock
 from queuectl.database import masked
 from queuectl.errors import StorageError
 from queuectl.job import Job
-from queuectl.storage.base import Moment, Storage
+from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
 from queuectl.storage.sql import PARAMETER, migrations
+from queuectl.storage.transactions import Moment
 
 OLDEST_SERVER = 120000
 SHARDS = 16  # of the counters

@@ -1,7 +1,7 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, ClassVar, NamedTuple
 
@@ -59,6 +59,51 @@ class EndedRun(NamedTuple):
     duration_seconds: float
     waited_seconds: float
     outcome: str
+
+
+class Link(NamedTuple):
+    """A job that another waits for, or that waits for another: what it is by now, and how the one must end."""
+
+    id: str
+    state: str
+    wanted: str
+    is_met: int
+
+
+class Way(NamedTuple):
+    """A way through the jobs along an index: the query, what it goes by besides the job's number, where it begins."""
+
+    query: str
+    start: int
+    key: Callable[[Job], int | None] = lambda job: 0
+
+
+LOWEST = -(2**63)
+NEWEST = [Way("jobs", AFTER_ALL_JOBS)]
+IN_STATE = [Way("jobs_in_state", AFTER_ALL_JOBS)]
+NEWEST_LABELLED = [Way("jobs_labelled", AFTER_ALL_JOBS)]
+WAITING = [
+    Way("in_line", 0, lambda job: job.rank),
+    Way("later", 0, lambda job: job.due_at),
+    Way("blocked", 0),
+]
+
+
+def ways_to(state: State | None, label: str | None) -> list[Way]:
+    if label is not None:
+        return NEWEST_LABELLED
+    if state is State.PENDING:
+        return WAITING
+    return NEWEST if state is None else IN_STATE
+
+
+def cursor_after(job: Job, state: State | None, label: str | None) -> str:
+    """Where to go on after this job, on the way to jobs of this state and label."""
+    ways = ways_to(state, label)
+    number = 0
+    if ways is WAITING and job.rank is None:
+        number = 1 if job.due_at is not None else 2
+    return f"{number}:{ways[number].key(job)}:{job.seq}"
 
 
 class Reader(ABC):
@@ -155,7 +200,7 @@ class Reader(ABC):
 
     def job(self, job_id: str) -> Job:
         """The job with all that it printed."""
-        return self._aged([self._find("job", job_id)])[0]
+        return self.aged([self._find("job", job_id)])[0]
 
     def glance(self, job_id: str) -> Job:
         """The job without what it printed, for who looks often."""
@@ -182,14 +227,54 @@ class Reader(ABC):
     def jobs(self, state: State | None, limit: int, before: int = AFTER_ALL_JOBS) -> list[Job]:
         """The newest jobs, or pending ones as they will run; without what they printed."""
         if state is State.PENDING:
-            rows = self.run("pending", limit=limit, most=MOST_LOOKED_AT)
-        elif state is None:
+            return self._pending(limit)
+        if state is None:
             rows = self.run("jobs", before=before, limit=limit)
         else:
             rows = self.run("jobs_in_state", state=state.value, before=before, limit=limit)
-        return self._aged([as_job(row) for row in rows.fetchall()])
+        return self.aged([as_job(row) for row in rows.fetchall()])
 
-    def _aged(self, jobs: list[Job]) -> list[Job]:
+    def _pending(self, limit: int) -> list[Job]:
+        found: list[Job] = []
+        cursor: str | None = ""
+        while cursor is not None and len(found) < limit:
+            jobs, cursor = self.page(limit, State.PENDING, cursor=cursor)
+            found += [job for job in jobs if job.state is State.PENDING]
+        return found[:limit]
+
+    def page(
+        self, most: int, state: State | None = None, label: str | None = None, cursor: str = ""
+    ) -> tuple[list[Job], str | None]:
+        """Some jobs along the index that fits best, and where to go on from there; None after the last.
+
+        The newest come first; with `pending` they come as they will run. Others may be among them: the caller looks.
+        """
+        ways = ways_to(state, label)
+        number, key, seq = (int(part) for part in cursor.split(":")) if cursor else (0, LOWEST, ways[0].start)
+        values = dict(key=key, seq=seq, before=seq, state=str(state), label=label, limit=most)
+        jobs = [as_job(row) for row in self.run(ways[number].query, **values).fetchall()]
+        if len(jobs) == most:
+            return self.aged(jobs), cursor_after(jobs[-1], state, label)
+        following = f"{number + 1}:{LOWEST}:{ways[number + 1].start}" if number + 1 < len(ways) else None
+        return self.aged(jobs), following
+
+    def newest_id(self) -> str | None:
+        found: str | None = self.one("newest")
+        return found
+
+    def glance_at(self, seq: int) -> Job | None:
+        row = self.run("glance_at", seq=seq).fetchone()
+        return None if row is None else as_job(row)
+
+    def needs_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
+        """What the job waits for, or has waited for."""
+        return [Link(*row) for row in self.run("needs_of", seq=job.seq, limit=limit).fetchall()]
+
+    def dependents_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
+        """What waits for the job, or has waited for it."""
+        return [Link(*row) for row in self.run("dependents_of", seq=job.seq, limit=limit).fetchall()]
+
+    def aged(self, jobs: list[Job]) -> list[Job]:
         """The jobs with the waiting_time that each has earned: until now, or until it was started."""
         (tick, _), now = self.look_at_clock(), self.clock.now()
         aging = self.known_settings.aging_rule

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from queuectl.job import Job, State
+from queuectl.ranking import PROMOTED
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOTALS = [
@@ -18,7 +19,8 @@ JOB_COLUMNS = ", ".join(Job._fields[: Job._fields.index("output")])
 
 def queries(dialect: Mapping[str, str]) -> dict[str, str]:
     """Each named statement of queries.sql, as this engine puts it."""
-    words = dict(dialect, job=JOB_COLUMNS, totals=", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TOTALS))
+    totals = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TOTALS)
+    words = dict(dialect, job=JOB_COLUMNS, totals=totals, promoted=str(PROMOTED))
     found: dict[str, str] = {}
     for block in _read("queries.sql").split("\n\n"):
         heading, _, statement = block.partition("\n")

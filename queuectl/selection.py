@@ -1,0 +1,73 @@
+"""Which jobs are meant: by id, or by what they are. The same words everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from queuectl.job import Job, State
+from queuectl.storage import Storage, cursor_after
+from queuectl.times import Millis
+
+CHUNK = 500
+MOST_LOOKED_AT = 10_000
+
+
+class Selection(NamedTuple):
+    """What a job must be; what is None may be anything."""
+
+    state: State | None = None
+    label: str | None = None
+    match: str | None = None
+    older_than_seconds: float | None = None
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index leads to just these jobs, so that none is looked at in vain."""
+        return self.match is None and self.older_than_seconds is None and (self.state is None or self.label is None)
+
+    def admits(self, job: Job, now: Millis) -> bool:
+        return (
+            (self.state is None or job.state is self.state)
+            and (self.label is None or job.label == self.label)
+            and (self.match is None or self.match.lower() in job.command.lower())
+            and (self.older_than_seconds is None or now - age_from(job) >= self.older_than_seconds * 1000)
+        )
+
+
+def age_from(job: Job) -> Millis:
+    """What --older-than counts from: the job's end, or its beginning if it has not ended."""
+    ended = job.finished_at if job.state.has_ended else None
+    return job.created_at if ended is None else ended
+
+
+class Page(NamedTuple):
+    """Jobs that were found, and where to go on; with no cursor these were the last."""
+
+    jobs: list[Job]
+    cursor: str | None
+
+
+def find(storage: Storage, wanted: Selection, limit: int, cursor: str = "") -> Page:
+    """So many jobs at most that are wanted; no more than MOST_LOOKED_AT are looked at before it says where to go on."""
+    found: list[Job] = []
+    looked_at = 0
+    now = storage.clock.now()
+    following: str | None = cursor
+    chunk = limit if wanted.is_indexed else CHUNK
+    while following is not None and len(found) < limit and looked_at < MOST_LOOKED_AT:
+        jobs, following = storage.page(min(chunk, CHUNK), wanted.state, wanted.label, following)
+        looked_at += len(jobs)
+        found += [job for job in jobs if wanted.admits(job, now)]
+    if len(found) > limit:
+        return Page(found[:limit], cursor_after(found[limit - 1], wanted.state, wanted.label))
+    return Page(found, following)
+
+
+def find_all(storage: Storage, wanted: Selection, limit: int | None = None) -> Iterator[list[Job]]:
+    """All that are wanted, a page at a time; what changes meanwhile may be found or not."""
+    cursor: str | None = ""
+    while cursor is not None and (limit is None or limit > 0):
+        jobs, cursor = find(storage, wanted, CHUNK if limit is None else min(CHUNK, limit), cursor)
+        limit = None if limit is None else limit - len(jobs)
+        yield jobs

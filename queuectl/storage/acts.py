@@ -1,0 +1,134 @@
+"""What people do to jobs that are there: cancel, retry, delete, edit, promote; and what a job's end does to others.
+
+Each is one transaction, and costs no more than the number of jobs that it changes.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from queuectl.errors import WrongState
+from queuectl.job import Job, State
+from queuectl.ranking import PROMOTED, before_all
+from queuectl.storage.reading import as_job
+from queuectl.storage.transactions import Counts, Moment, Transactions
+
+
+class Acts(Transactions):
+    def _hold(self, job: Job) -> Job | None:
+        """The job as it is now, and stays until the transaction ends; None if it is gone."""
+        row = self.run("hold", seq=job.seq).fetchone()
+        return None if row is None else as_job(row)
+
+    def cancel(self, job: Job, reason: str) -> bool:
+        """Cancel a job that waits; ask for it where the job runs. False if it has ended."""
+        counts: Counts = defaultdict(int)
+        with self.transaction() as moment:
+            held = self._hold(job)
+            if held is None or held.state.has_ended:
+                return False
+            if held.state is State.PROCESSING:
+                self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)
+            else:
+                self._cancel_waiting(held.seq, held.state, reason, moment, counts)
+                if held.dependents:
+                    self._settle(held.seq, held.id, State.CANCELLED, moment, counts)
+            self._count(counts)
+        return True
+
+    def _cancel_waiting(self, seq: int, state: State, reason: str, moment: Moment, counts: Counts) -> None:
+        self.run("cancel_waiting", seq=seq, reason=reason, tick=moment.tick, now=moment.now)
+        counts[state.value] -= 1
+        counts["cancelled"] += 1
+        counts["event_cancelled"] += 1
+
+    def _settle(self, seq: int, job_id: str, state: State, moment: Moment, counts: Counts) -> None:
+        """A job that others wait for has ended: some enter the line, the others are cancelled, and so on from those."""
+        ended = deque([(seq, job_id, state)])
+        place = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
+        while ended:
+            seq, job_id, state = ended.popleft()
+            self._entered += self.change("let_in", needs=seq, state=state.value, **place)
+            self.run("mark_met", needs=seq, state=state.value)
+            for waiting, waiting_id, dependents in self.run("doomed", needs=seq, state=state.value).fetchall():
+                self._cancel_waiting(waiting, State.PENDING, f"job {job_id} {is_now(state)}", moment, counts)
+                if dependents:
+                    ended.append((waiting, waiting_id, State.CANCELLED))
+
+    def retry(self, jobs: Sequence[Job]) -> int:
+        """Put those of the jobs that still are as they were when they were chosen back in line, as if they were new."""
+        counts: Counts = defaultdict(int)
+        with self.transaction() as moment:
+            values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
+            for job in jobs:
+                if self.change("retry", seq=job.seq, state=job.state.value, **values):
+                    counts[job.state.value] -= 1
+                    counts["pending"] += 1
+            self._count(counts)
+            self._entered += counts["pending"]
+        return counts["pending"]
+
+    def delete(self, jobs: Sequence[Job]) -> int:
+        """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
+        counts: Counts = defaultdict(int)
+        deleted = 0
+        with self.transaction() as moment:
+            for job in jobs:
+                row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
+                if row is None:
+                    continue
+                deleted += 1
+                counts[job.state.value] -= 1
+                self.run("delete_runs", seq=job.seq)
+                self.run("delete_dependencies", seq=job.seq)
+                if row[0]:
+                    if not job.state.has_ended:
+                        self._settle(job.seq, job.id, State.CANCELLED, moment, counts)
+                    self.run("forget_needs", seq=job.seq)
+            self._count(counts)
+        return deleted
+
+    def edit(self, job: Job, changes: Mapping[str, Any]) -> Job:
+        """Change fields of a job that waits; its place in line follows its new priority and time."""
+        with self.transaction() as moment:
+            held = self._waiting(job)
+            edited = placed(held._replace(**changes), moment, is_moved="run_at" in changes)
+            self.run("edit", now=moment.now, **edited._asdict())
+            self._entered += 1
+        return edited
+
+    def promote(self, job: Job) -> None:
+        """Put a job that waits before all others; the claim uses it up."""
+        with self.transaction() as moment:
+            held = self._waiting(job)
+            if held.waits_for:
+                raise WrongState(f"Job {job.id!r} waits for other jobs: it cannot be first. See: queuectl why {job.id}")
+            rank = before_all(self.one("first_rank"))
+            self.run("promote", seq=job.seq, rank=rank, tick=moment.tick, now=moment.now)
+            self._entered += 1
+
+    def _waiting(self, job: Job) -> Job:
+        held = self._hold(job)
+        if held is None or not held.is_waiting:
+            state = "gone" if held is None else held.state
+            raise WrongState(f"Job {job.id!r} is {state}: only a job that waits can be changed")
+        return held
+
+
+def placed(job: Job, moment: Moment, is_moved: bool) -> Job:
+    """The job in the place that is its own by its priority and, if that was changed, its time."""
+    if is_moved and not job.waits_for:
+        if job.run_at is not None and job.run_at > moment.now:
+            job = job._replace(rank=None, due_at=job.run_at)
+            return job if job.state is State.FAILED else job._replace(since_tick=None, since_at=None)
+        since_tick, since_at = (moment.tick, moment.now) if job.since_tick is None else (job.since_tick, job.since_at)
+        job = job._replace(due_at=None, since_tick=since_tick, since_at=since_at, rank=job.rank or 0)
+    if job.rank is None or job.rank <= PROMOTED:
+        return job
+    assert job.since_tick is not None and job.since_at is not None
+    return job._replace(rank=moment.aging.rank(job.priority, job.since_tick, job.since_at))
+
+
+def is_now(state: State) -> str:
+    """How a reason puts it."""
+    return {State.COMPLETED: "completed", State.DEAD: "is dead", State.CANCELLED: "was cancelled"}[state]

@@ -1,0 +1,144 @@
+"""Transactions: what an engine adds, the moment at which one happens, the counters and settings that move with it."""
+
+import time
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from queuectl.clock import STEP
+from queuectl.ranking import Aging
+from queuectl.storage.reading import Reader
+from queuectl.storage.sql import TOTALS
+from queuectl.times import Millis
+
+# A commit that need not wait for the disk is synced when the last sync is so long ago.
+SYNC_SECONDS = 0.1
+NOTHING = dict.fromkeys(TOTALS, 0)
+
+Counts = defaultdict[str, int]
+
+
+class Moment(NamedTuple):
+    """When a transaction happens, by both clocks, and the rule that ranks by them."""
+
+    now: Millis
+    tick: int
+    due: Millis | None  # when the next job's time comes
+    aging: Aging
+
+
+class Transactions(Reader):
+    shard = 0  # of the counters: the one that this connection counts in
+    _entered = 0  # how many jobs enter the line in this transaction, for so many workers to be woken after it
+    _is_synced = True
+    _synced_at = 0.0
+    _unsynced_since: float | None = None
+
+    # --- what an engine adds ---
+
+    @abstractmethod
+    def change(self, query: str, **parameters: Any) -> int:
+        """Execute a named query, and return how many rows it changed."""
+
+    @abstractmethod
+    def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Execute a named query once a row, and return how many rows of the table it changed."""
+
+    @abstractmethod
+    def begin(self, durable: bool) -> None:
+        """Begin a transaction in which this connection alone may write.
+
+        A durable one is on disk when it is committed; the others are within 0.2 s, if `heartbeat` is called when they
+        have been unsynced for 0.1 s.
+        """
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def rollback(self) -> None: ...
+
+    @abstractmethod
+    def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
+        """One enqueue of so many jobs happens: its tick, and a number for each job."""
+
+    @abstractmethod
+    def next_number(self) -> int: ...
+
+    def wake(self, jobs: int) -> None:
+        """Tell sleeping workers that there is work for so many of them; where they notice by themselves, nothing."""
+
+    # --- transactions, the clock, the counters ---
+
+    @contextmanager
+    def transaction(self, durable: bool = True) -> Iterator[Moment]:
+        """One transaction, with the moment at which it happens."""
+        self._entered = 0
+        self.begin(durable)
+        try:
+            yield self._moment()
+            self.commit()
+        except BaseException:
+            self._settings = self._clock_offset = None  # what was read or written inside is now undone
+            self.rollback()
+            raise
+        if self._entered:
+            self.wake(self._entered)
+
+    def must_sync(self, durable: bool) -> bool:
+        """Whether a transaction that begins now is to be on disk when it is committed."""
+        self._is_synced = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
+        return self._is_synced
+
+    def has_committed(self) -> None:
+        if self._is_synced:
+            self._synced_at, self._unsynced_since = time.monotonic(), None
+        elif self._unsynced_since is None:
+            self._unsynced_since = time.monotonic()
+
+    def unsynced_seconds(self) -> float:
+        """For how long commits have been waiting to be brought to the disk; 0 when none is."""
+        return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
+
+    def _moment(self) -> Moment:
+        now = self.clock.now()
+        offset = now - self.clock.steady()
+        if self._clock_offset is None or abs(offset - self._clock_offset) > STEP:
+            self._compare_clocks(offset)
+        tick, due = self.look_at_clock()
+        return Moment(now, tick, due, self.known_settings.aging_rule)
+
+    def _compare_clocks(self, offset: Millis) -> None:
+        """Mend what is stored if the clock was set since anybody last looked, in this start of the machine."""
+        seen = self.meta().get("clock", "").rpartition(" ")
+        if seen[0] == self.boot_id:
+            delta = offset - int(seen[2])
+            if abs(delta) > STEP:
+                self.run("shift_times", delta=delta, millis=self.settings().aging_rule.millis)
+        if seen[0] != self.boot_id or abs(offset - int(seen[2])) > STEP:
+            self.run("set_meta", name="clock", value=f"{self.boot_id} {offset}")
+        self._clock_offset = offset
+
+    def clock_was_set(self) -> bool:
+        """Whether the clock was set since this connection's last transaction; the next one mends what is stored."""
+        offset = self.clock.now() - self.clock.steady()
+        return self._clock_offset is not None and abs(offset - self._clock_offset) > STEP
+
+    def _count(self, changes: Mapping[str, int]) -> None:
+        self.run("count", shard=self.shard, **{**NOTHING, **changes})
+
+    # --- settings ---
+
+    def set_setting(self, name: str, value: str | None) -> None:
+        """Set a checked value, or go back to the default; a new aging rule ranks the line anew."""
+        with self.transaction() as moment:
+            if value is None:
+                self.run("unset_setting", name=name)
+            else:
+                self.run("set_setting", name=name, value=value)
+            self.run("settings_changed")
+            aging = self.settings().aging_rule
+            if aging != moment.aging:
+                self.run("rerank", **aging._asdict())
