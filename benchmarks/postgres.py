@@ -17,8 +17,12 @@ from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from typing import Protocol
 
+import psutil
+
 from benchmarks.harness import PROCESS_SECONDS, Figure, Measure, Scale, alternate, at_least, rates, ratio
-from benchmarks.queues import Shelf, put_in_line
+from benchmarks.idle import SETTLE_SECONDS, cpu_seconds
+from benchmarks.queues import Shelf, put_in_line, workers
+from queuectl.database import configure
 from queuectl.home import Home
 from queuectl.job import Job, Outcome
 from queuectl.storage import open_storage
@@ -41,6 +45,10 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
     most = max(CONNECTIONS)
     jobs = scale.middle + most_taken(scale)
     with server(shelf) as url, shelf.queue() as home, ExitStack() as stack:
+        busy = idle_percent(url, shelf, most, scale.idle_seconds / 2)
+        yield Figure(
+            "postgres_idle", "an idle worker's share of a core of the server", busy / most, "%", None, f"{most} workers"
+        )
         sides: dict[str, Side] = {
             "postgres": Ours(url, home),
             "procrastinate": Procrastinate(url),
@@ -106,6 +114,21 @@ def settle(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
         connection.execute("CHECKPOINT")
+
+
+def idle_percent(url: str, shelf: Shelf, count: int, seconds: float) -> float:
+    """What so many idle workers together take of one core of the server, on an empty queue."""
+    import psycopg
+
+    with shelf.queue() as home, psycopg.connect(url, autocommit=True) as connection:
+        configure(home, url)
+        with closing(open_storage(home)) as storage, workers(home, storage, count):
+            time.sleep(SETTLE_SECONDS)
+            own = psutil.Process(connection.info.backend_pid)
+            served = [process for process in psutil.Process(own.ppid()).children() if process != own]
+            before, began = cpu_seconds(served), time.monotonic()
+            time.sleep(seconds)
+            return 100 * (cpu_seconds(served) - before) / (time.monotonic() - began)
 
 
 class Side(Protocol):
