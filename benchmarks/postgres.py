@@ -220,13 +220,17 @@ class Crew:
     def __init__(self, side: Side, count: int) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._members = []
-        for _ in range(count):
-            pipe, theirs = spawn.Pipe()
-            process = spawn.Process(target=serve, args=(side, theirs), daemon=True)
-            process.start()
-            theirs.close()  # so that its end is heard of here
-            self._members.append((process, pipe))
-        self._hear(count)
+        try:
+            for _ in range(count):
+                pipe, theirs = spawn.Pipe()
+                process = spawn.Process(target=serve, args=(side, theirs), daemon=True)
+                process.start()
+                theirs.close()  # so that its end is heard of here
+                self._members.append((process, pipe))
+            self._hear(count)
+        except BaseException:
+            self.close()
+            raise
 
     def measure(self, what: str, count: int) -> Measure:
         return partial(self._seconds, what, count)
@@ -247,8 +251,9 @@ class Crew:
     def close(self) -> None:
         for _, pipe in self._members:
             pipe.close()
+        give_up = time.monotonic() + END_SECONDS
         for process, _ in self._members:
-            process.join(END_SECONDS)
+            process.join(max(0.0, give_up - time.monotonic()))
             process.kill()
 
 
