@@ -54,5 +54,22 @@ class LeaseLost(QueueError):
         super().__init__(f"The lease {lease} of job {job_id!r} is no longer current: its result is not stored")
 
 
+class QueueMoved(QueueError):
+    """The queue is somewhere else now, or not yet wholly here: it may be looked at, and nothing else."""
+
+    def __init__(self, moved_to: str | None = None, moving_from: str | None = None) -> None:
+        if moving_from is not None:
+            line = (
+                f"A queue is being moved here from {moving_from}, and is not whole yet. "
+                "Go on with it there: queuectl db move --to URL"
+            )
+        else:
+            line = (
+                f"This queue has moved to {moved_to}. Use it there: queuectl config set database URL; "
+                "or, if that one is gone, open this one again: queuectl db reopen"
+            )
+        super().__init__(line)
+
+
 class StorageError(QueueError):
     """The database cannot be used as it is."""

@@ -9,6 +9,9 @@ SELECT name, value FROM meta;
 -- set_meta: the first one to say it is right
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- unset_meta: it is no longer so
+DELETE FROM meta WHERE name = :name;
+
 -- shift_times: the clock was set by :delta. What was to happen in four seconds still does, and nobody's waiting counts
 -- for more or less; an appointment on the wall clock (a pending job's run_at) stays where it is
 UPDATE jobs SET
@@ -22,8 +25,9 @@ WHERE seq IN (
     UNION ALL SELECT seq FROM jobs WHERE state = 'processing' AND state <> 'pending'
 );
 
--- settings: only those that differ from their defaults have a row
-SELECT name, value FROM settings;
+-- settings: only those that differ from their defaults have a row; and with them whether the queue has moved, so that
+-- every transaction hears of it without asking for more than it asks anyway
+SELECT name, value FROM settings UNION ALL SELECT name, value FROM meta WHERE name IN ('moved_to', 'moving_from');
 
 -- set_setting: a setting has one value
 INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
@@ -37,6 +41,18 @@ FROM clock;
 
 -- settings_changed: whoever has read them reads them again
 UPDATE clock SET settings = settings + 1;
+
+-- snapshot: what is read from here on is as it is at this moment
+BEGIN {snapshot};
+
+-- counters: the newest tick, and the newest job's number
+SELECT {tick}, {seq} FROM clock;
+
+-- set_counters: go on after these
+UPDATE clock SET tick = :tick, seq = :seq;
+
+-- is_used: whether this is a queue that somebody uses
+SELECT 1 FROM jobs UNION ALL SELECT 1 FROM workers LIMIT 1;
 
 -- count: the totals move with the change they count, in the same transaction
 UPDATE totals SET
@@ -330,3 +346,43 @@ SELECT {job} FROM jobs WHERE state = 'processing' AND state <> 'pending' AND wor
 -- orphans: in hand of a worker that the queue does not know
 SELECT {job} FROM jobs
 WHERE state = 'processing' AND state <> 'pending' AND NOT EXISTS (SELECT 1 FROM workers WHERE name = jobs.worker);
+
+-- checking: these may read everything
+
+-- count_jobs: what the totals should say
+SELECT state, COUNT(*) FROM jobs GROUP BY state;
+
+-- count_runs: how long the history is
+SELECT COUNT(*) FROM runs;
+
+-- check_waiting: who waits is in line, or waits for its time, and not both
+SELECT id, state FROM jobs WHERE state IN ('pending', 'failed') AND (rank IS NULL) = (due_at IS NULL)
+ORDER BY seq LIMIT :most;
+
+-- check_line: who is in line waits, and since when is known
+SELECT id, state FROM jobs
+WHERE rank IS NOT NULL AND (state NOT IN ('pending', 'failed') OR since_tick IS NULL OR since_at IS NULL)
+ORDER BY seq LIMIT :most;
+
+-- check_due: who waits for its time waits
+SELECT id, state FROM jobs WHERE due_at IS NOT NULL AND state NOT IN ('pending', 'failed') ORDER BY seq LIMIT :most;
+
+-- check_held: who runs has a worker
+SELECT id, worker FROM jobs
+WHERE state = 'processing' AND NOT EXISTS (SELECT 1 FROM workers WHERE name = jobs.worker) ORDER BY seq LIMIT :most;
+
+-- check_runs: a run is of a job
+SELECT number, seq FROM runs WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.seq = runs.seq) ORDER BY number LIMIT :most;
+
+-- check_leases: a lease is given once, and none after the newest
+SELECT jobs.id, runs.lease FROM runs JOIN jobs ON jobs.seq = runs.seq
+GROUP BY jobs.seq, jobs.id, jobs.lease, runs.lease HAVING COUNT(*) > 1 OR runs.lease > jobs.lease
+ORDER BY jobs.seq LIMIT :most;
+
+-- check_environments: what a job runs with is there
+SELECT id, environment FROM jobs
+WHERE environment IS NOT NULL AND NOT EXISTS (SELECT 1 FROM environments WHERE hash = jobs.environment)
+ORDER BY seq LIMIT :most;
+
+-- check_numbers: no number is ahead of the counter that gives them
+SELECT id, seq FROM jobs WHERE seq > :seq ORDER BY seq LIMIT :most;

@@ -67,6 +67,7 @@ class WorkerManager:
 
     def start(self, count: int) -> list[Worker]:
         """Start workers, and return when they are up."""
+        self.storage.must_be_open()
         for worker, job, verdict in recover(self.storage, self.home):
             self.tell(f"Worker {worker} was lost; its job {job.id} is {verdict.state}.")
         self._prune_logs()

@@ -22,6 +22,7 @@ COMMANDS = {
     "worker": "queuectl.cli.worker:worker",
     "dlq": "queuectl.cli.dlq:dlq",
     "config": "queuectl.cli.config:config",
+    "db": "queuectl.cli.db:db",
 }
 
 # What Click raises where a group is called without a command; before 8.2 it printed the help by itself.

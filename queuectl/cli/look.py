@@ -6,6 +6,7 @@ import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
+from queuectl.errors import QueueMoved
 from queuectl.job import State
 from queuectl.metrics import measure
 from queuectl.queue import Queue
@@ -13,6 +14,16 @@ from queuectl.worker_manager import WorkerManager
 
 states = click.Choice([state.value for state in State], case_sensitive=False)
 counting = click.IntRange(min=1, max=100_000)
+
+
+def open_queue() -> Queue:
+    """The queue, to be looked at: also one that has moved, with a word about that."""
+    queue = Queue()
+    try:
+        queue.storage.must_be_open()
+    except QueueMoved as moved:
+        click.echo(f"{moved}.", err=True)
+    return queue
 
 
 @click.command()
@@ -24,7 +35,7 @@ def status(as_json: bool) -> None:
     Example:
       queuectl status
     """
-    queue = Queue()
+    queue = open_queue()
     now = queue.storage.clock.now()
     counts = queue.counts()
     standings = WorkerManager(queue.home, queue.storage).standings()
@@ -54,7 +65,7 @@ def list_jobs(state: str | None, limit: int, as_json: bool) -> None:
     Example:
       queuectl list --state pending --limit 50
     """
-    jobs = Queue().list(State(state) if state else None, limit)
+    jobs = open_queue().list(State(state) if state else None, limit)
     if as_json:
         click.echo(render.to_json([render.job_json(job) for job in jobs]))
     elif jobs:
@@ -73,7 +84,7 @@ def show(job_id: str, as_json: bool) -> None:
     Example:
       queuectl show job1
     """
-    queue = Queue()
+    queue = open_queue()
     job = queue.get(job_id)
     runs = queue.runs(job)
     click.echo(render.to_json(render.job_json(job, runs)) if as_json else render.job_details(job, runs))
@@ -89,5 +100,5 @@ def metrics(recent: int, as_json: bool) -> None:
     Example:
       queuectl metrics --recent 20
     """
-    found = measure(Queue().storage, recent)
+    found = measure(open_queue().storage, recent)
     click.echo(render.to_json(render.metrics_json(found)) if as_json else render.metrics_text(found))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import psycopg
@@ -58,6 +59,16 @@ WAKE = """WITH woken AS (
         SELECT name FROM workers WHERE idle = 1 ORDER BY name LIMIT %(jobs)s FOR UPDATE SKIP LOCKED
     ) RETURNING name
 ) SELECT pg_notify('queuectl_' || name, '') FROM woken"""
+COLUMNS = """SELECT tables.relname, columns.attname, COALESCE(columns.attnum = ANY (keys.indkey), FALSE),
+    columns.atttypid = 'text'::regtype
+FROM pg_class AS tables
+JOIN pg_attribute AS columns ON columns.attrelid = tables.oid AND columns.attnum > 0 AND NOT columns.attisdropped
+LEFT JOIN pg_index AS keys ON keys.indrelid = tables.oid AND keys.indisprimary
+WHERE tables.relnamespace = 'queuectl'::regnamespace AND tables.relkind = 'r'
+ORDER BY tables.relname, columns.attnum"""
+IDENTITIES = """SELECT tables.relname, columns.attname
+FROM pg_class AS tables JOIN pg_attribute AS columns ON columns.attrelid = tables.oid AND columns.attidentity <> ''
+WHERE tables.relnamespace = 'queuectl'::regnamespace"""
 
 Result = TypeVar("Result")
 
@@ -65,9 +76,12 @@ Result = TypeVar("Result")
 class PostgresStorage(Storage):
     DIALECT: ClassVar[Mapping[str, str]] = {
         "tick": "(SELECT last_value FROM clock_tick)",
+        "seq": "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM jobs_seq_seq)",
         "now": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
         "for_update": "FOR UPDATE",
         "skip_locked": "FOR UPDATE SKIP LOCKED",
+        "snapshot": "ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        "size": "octet_length",
     }
     is_shared = True
 
@@ -197,11 +211,17 @@ class PostgresStorage(Storage):
 
     def set_setting(self, name: str, value: str | None) -> None:
         # Alone: a job that is ranked at this moment must not be ranked by the old rule after the line was ranked anew.
+        with self.alone():
+            super().set_setting(name, value)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
         self._execute(f"SELECT pg_advisory_lock({RULE_LOCK})")
         try:
-            super().set_setting(name, value)
+            yield
         finally:
-            self._execute(f"SELECT pg_advisory_unlock({RULE_LOCK})")
+            if not self._connection.closed:  # with the connection the lock is gone, too
+                self._execute(f"SELECT pg_advisory_unlock({RULE_LOCK})")
 
     def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
         rows = self._execute(NUMBERS, {"jobs": jobs}).fetchall()
@@ -210,6 +230,40 @@ class PostgresStorage(Storage):
     def next_number(self) -> int:
         [(number,)] = self._execute("SELECT nextval('jobs_seq_seq')").fetchall()
         return int(number)
+
+    def go_on_after(self, tick: int, seq: int, totals: Mapping[str, int]) -> None:
+        super().go_on_after(tick, seq, totals)
+        for table, column in self._execute(IDENTITIES).fetchall():
+            self._execute(
+                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), GREATEST(MAX({column}), 1), "
+                f"MAX({column}) IS NOT NULL) FROM {table}"
+            )
+        values = {"tick": tick, "seq": max(seq, 1), "is_used": seq > 0}
+        self._execute("SELECT setval('clock_tick', %(tick)s), setval('jobs_seq_seq', %(seq)s, %(is_used)s)", values)
+
+    # --- whole tables ---
+
+    def columns(self) -> list[tuple[str, str, bool, bool]]:
+        return [(table, name, key, text) for table, name, key, text in self._execute(COLUMNS).fetchall()]
+
+    def statement(self, sql: str, parameters: Mapping[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self._execute(translated(sql), parameters)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        def copy() -> None:
+            with self._connection.cursor().copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as into:
+                for row in rows:
+                    into.write_row(row)
+
+        self._explain(copy)
+
+    def damage(self) -> list[str]:
+        return []  # the server looks after its own files
+
+    def copy_to(self, path: str, show: Callable[[int, int], None]) -> None:
+        raise StorageError(
+            f"{masked(self.url)}: a server has a tool of its own for this: pg_dump --schema=queuectl --file=FILE URL"
+        )
 
     # --- sleeping and waking ---
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from queuectl import config
 from queuectl.clock import Clock
 from queuectl.config import Settings
-from queuectl.errors import JobNotFound
+from queuectl.errors import JobNotFound, QueueMoved
 from queuectl.job import Job, State
 from queuectl.storage.sql import TOTALS, queries
 from queuectl.times import Millis
@@ -18,6 +18,7 @@ MOST_COUNTED = 1_000
 MOST_LOOKED_AT = 10_000
 AFTER_ALL_JOBS = 2**63 - 1
 STATE = Job._fields.index("state")
+CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
 
 
 class Worker(NamedTuple):
@@ -109,6 +110,7 @@ def cursor_after(job: Job, state: State | None, label: str | None) -> str:
 class Reader(ABC):
     DIALECT: ClassVar[Mapping[str, str]]
     is_shared: ClassVar[bool]  # by many machines, or this one's alone
+    url: str
 
     def __init__(self, clock: Clock, boot_id: str, machine: str = "") -> None:
         self.clock = clock
@@ -119,6 +121,7 @@ class Reader(ABC):
         self._settings_version = -1
         self._clock_offset: Millis | None = None
         self._queue_id: str | None = None
+        self.closed: Mapping[str, str] = {}  # where the queue has moved to, or is being moved from
 
     @abstractmethod
     def run(self, query: str, **parameters: Any) -> Any:
@@ -135,6 +138,18 @@ class Reader(ABC):
     def connected_seconds(self) -> float:
         """For how long the database has been in reach; a file always was."""
         return inf
+
+    @abstractmethod
+    def columns(self) -> list[tuple[str, str, bool, bool]]:
+        """Each column of each table: the table, the column, whether it is of the key, and whether it is text."""
+
+    @abstractmethod
+    def damage(self) -> list[str]:
+        """What the engine itself finds wrong with its files."""
+
+    @abstractmethod
+    def copy_to(self, path: str, show: Callable[[int, int], None]) -> None:
+        """A consistent copy of the queue as it is now, while others write; `show` is told how far it is."""
 
     @abstractmethod
     def is_there(self) -> bool:
@@ -157,6 +172,11 @@ class Reader(ABC):
             self._queue_id = self.meta()["queue_id"]
         return self._queue_id
 
+    def counters(self) -> tuple[int, int]:
+        """The newest tick, and the newest job's number."""
+        tick, seq = self.run("counters").fetchone()
+        return tick, seq
+
     def totals(self) -> dict[str, int]:
         """How many jobs are in each state, and how often each event has happened."""
         return dict(zip(TOTALS, self.run("totals").fetchone()))
@@ -166,9 +186,17 @@ class Reader(ABC):
         tick, version, due, time = self.run("clock").fetchone()
         self.clock.hear(time)
         if self._settings is None or version != self._settings_version:
-            self._settings = config.settings_from(dict(self.run("settings").fetchall()))
+            stored = dict(self.run("settings").fetchall())
+            self._settings = config.settings_from(stored)
             self._settings_version = version
+            self.closed = {name: stored[name] for name in CLOSED if name in stored}
         return tick, due
+
+    def must_be_open(self) -> None:
+        """Nothing may be written to a queue that has moved."""
+        self.look_at_clock()
+        if self.closed:
+            raise QueueMoved(**self.closed)
 
     def settings(self) -> Settings:
         """What is in force now."""

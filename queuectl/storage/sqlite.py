@@ -6,7 +6,8 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -22,14 +23,28 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
 SLOW_SYNC_SECONDS = 0.2
 LONGEST_LOG = 5_000_000  # SQLite itself lets it grow to a thousand pages, and one large transaction beyond
 
+PAGES_A_STEP = 1_000
+COLUMNS = """SELECT tables.name, columns.name, columns.pk > 0, columns.type = 'TEXT'
+FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns
+WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' ORDER BY tables.name, columns.cid"""
+
 
 class SQLiteStorage(Storage):
-    DIALECT: ClassVar[Mapping[str, str]] = {"tick": "tick", "now": "NULL", "for_update": "", "skip_locked": ""}
+    DIALECT: ClassVar[Mapping[str, str]] = {
+        "tick": "tick",
+        "seq": "seq",
+        "now": "NULL",
+        "for_update": "",
+        "skip_locked": "",
+        "snapshot": "",
+        "size": "length",
+    }
     is_shared = False
 
     def __init__(self, path: str, clock: Clock, boot_id: str) -> None:
         super().__init__(clock, boot_id)
         self.path = path
+        self.url = f"sqlite:///{path}"
         self._full: bool | None = None
         self._version_seen: int | None = None
         self._watcher: Watcher | None = None
@@ -133,6 +148,9 @@ class SQLiteStorage(Storage):
         if self._database.in_transaction:
             self._database.execute("ROLLBACK")
 
+    def alone(self) -> AbstractContextManager[object]:
+        return nullcontext()  # whoever has the write lock is
+
     def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
         tick, last = self._execute(
             "UPDATE clock SET tick = tick + 1, seq = seq + ? RETURNING tick, seq", [jobs]
@@ -141,6 +159,42 @@ class SQLiteStorage(Storage):
 
     def next_number(self) -> int:
         return int(self._execute("UPDATE clock SET seq = seq + 1 RETURNING seq").fetchone()[0])
+
+    # --- whole tables, and the whole file ---
+
+    def columns(self) -> list[tuple[str, str, bool, bool]]:
+        return self._execute(COLUMNS).fetchall()
+
+    def statement(self, sql: str, parameters: Mapping[str, Any]) -> sqlite3.Cursor:
+        return self._execute(sql, parameters)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        places = ", ".join("?" * len(columns))
+        try:
+            self._database.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def damage(self) -> list[str]:
+        # Not quick_check: an index that has lost a row hides a job, and only this one notices.
+        found = [line for (line,) in self._execute("PRAGMA integrity_check").fetchall()]
+        return [] if found == ["ok"] else found
+
+    def copy_to(self, path: str, show: Callable[[int, int], None]) -> None:
+        copy = sqlite3.connect(path)
+        try:
+            # What is read stays as it was when we began: otherwise each commit of somebody's would begin it anew.
+            with self.snapshot():
+                self._schema_version()
+                self._database.backup(
+                    copy, pages=PAGES_A_STEP, progress=lambda _, left, pages: show(pages - left, pages)
+                )
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        finally:
+            copy.close()
+
+    # --- sleeping and waking ---
 
     def changed(self) -> bool:
         before, self._version_seen = self._version_seen, self._data_version()

@@ -4,10 +4,11 @@ import time
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from queuectl.clock import STEP
+from queuectl.errors import QueueMoved
 from queuectl.ranking import Aging
 from queuectl.storage.reading import Reader
 from queuectl.storage.sql import TOTALS
@@ -61,6 +62,17 @@ class Transactions(Reader):
     def rollback(self) -> None: ...
 
     @abstractmethod
+    def alone(self) -> AbstractContextManager[object]:
+        """Nobody else is in a transaction meanwhile."""
+
+    @abstractmethod
+    def statement(self, sql: str, parameters: Mapping[str, Any]) -> Any:
+        """Execute what was written for one table, whichever, and return its cursor."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None: ...
+
+    @abstractmethod
     def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
         """One enqueue of so many jobs happens: its tick, and a number for each job."""
 
@@ -78,7 +90,10 @@ class Transactions(Reader):
         self._entered = 0
         self.begin(durable)
         try:
-            yield self._moment()
+            moment = self._moment()
+            if self.closed:
+                raise QueueMoved(**self.closed)
+            yield moment
             self.commit()
         except BaseException:
             self._settings = self._clock_offset = None  # what was read or written inside is now undone
@@ -86,6 +101,29 @@ class Transactions(Reader):
             raise
         if self._entered:
             self.wake(self._entered)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read meanwhile is as it was at one moment, and nobody waits for it."""
+        self.run("snapshot")
+        try:
+            yield
+        finally:
+            self.rollback()
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """One transaction beside which there is no other; also where the queue is closed."""
+        with self.alone():
+            self.begin(durable=True)
+            try:
+                yield
+                self.commit()
+            except BaseException:
+                self.rollback()
+                raise
+            finally:
+                self._settings = None
 
     def must_sync(self, durable: bool) -> bool:
         """Whether a transaction that begins now is to be on disk when it is committed."""
@@ -128,6 +166,12 @@ class Transactions(Reader):
 
     def _count(self, changes: Mapping[str, int]) -> None:
         self.run("count", shard=self.shard, **{**NOTHING, **changes})
+
+    def go_on_after(self, tick: int, seq: int, totals: Mapping[str, int]) -> None:
+        """Count on from where another database has stopped."""
+        self.run("set_counters", tick=tick, seq=seq)
+        now = self.totals()
+        self._count({name: totals[name] - now[name] for name in TOTALS})
 
     # --- settings ---
 
