@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NoReturn
 
 from queuectl.database import configure, is_postgres, masked, sqlite_path
 from queuectl.errors import QueueError, QueueMoved
@@ -198,7 +198,11 @@ class Move:
         self._count_on()
         for table in self.tables:
             self._compare(table)
+        self._compare_counters()
         with self.source.exclusively():
+            here = self.source.meta()
+            if "moved_to" not in here or here["move"] != self.id:
+                raise QueueError("The queue was opened again while it was moved. Nothing was switched: move it again")
             self.source.run("set_meta", name="arrived", value=self.id)
         with self.target.exclusively():
             _forget(self.target, "moving_from", "move_progress", "clock")
@@ -247,10 +251,18 @@ class Move:
             self._tell(len(rows))
         counted = {sent.rows, found.rows, self.rows[table.name], count(self.target, table)}
         if sent.checksum != found.checksum or len(counted) > 1:
-            raise QueueError(
-                f"The copy of {table.name} is not what was sent ({found.rows:,} rows of {self.rows[table.name]:,}). "
-                "Nothing was switched. Give this copy up with queuectl db reopen, and move again"
-            )
+            self._refuse(f"{table.name} ({found.rows:,} rows of {self.rows[table.name]:,})")
+
+    def _compare_counters(self) -> None:
+        there, here = ((one.counters(), one.totals()) for one in (self.target, self.source))
+        if there != here:
+            self._refuse("the counters")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise QueueError(
+            f"The copy of {what} is not what was sent. Nothing was switched. "
+            "Give this copy up with queuectl db reopen, and move again"
+        )
 
     def _read(self, storage: Storage, part: Range) -> list[Row]:
         return at_home(part.table, rows_of(storage, part), storage.machine, "")

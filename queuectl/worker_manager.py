@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from queuectl import platforms
-from queuectl.errors import QueueError, StorageError
+from queuectl.errors import QueueError, QueueMoved, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import RUN_VARIABLES
@@ -191,7 +191,7 @@ class WorkerManager:
             runs.hard_kill(target.pid, target.start_time)
             while target.is_alive:
                 time.sleep(POLL_SECONDS)
-        with suppress(StorageError, OSError):  # on a full disk the workers are stopped all the same
+        with suppress(StorageError, QueueMoved, OSError):  # on a full disk the workers are stopped all the same
             self._enter([])
             recover(self.storage, self.home)
         return [(target.name, target in left) for target in targets]
@@ -199,7 +199,7 @@ class WorkerManager:
     def _ask(self, target: Entry, grace_seconds: float) -> None:
         try:
             self.storage.ask_to_stop(target.name, grace_seconds)
-        except StorageError as error:
+        except (StorageError, QueueMoved) as error:
             self.tell(f"{error}. Stopping {target.name} by a signal instead.")
             runs.ask_to_end(target.pid, target.start_time)
 

@@ -292,6 +292,7 @@ SHAPES: dict[str, Shape] = {
     "metrics": documented("Metrics"),
     "config list": SETTING,
     "config get": {"max_retries": SETTING["max_retries"]},
+    "db check": documented("Check"),
 }
 
 

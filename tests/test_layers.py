@@ -126,6 +126,9 @@ def test_what_is_at_the_bottom_reaches_nothing_above(module: str) -> None:
         "render",
         "queue",
         "follow",
+        "moving",
+        "backup",
+        "checking",
     }
     assert not {room(name) for name in everything_under(module)} & upper
 
@@ -167,7 +170,10 @@ def test_who_starts_workers_does_not_import_them() -> None:
     assert "queuectl.worker" not in everything_under("queuectl.worker_manager")
 
 
-@pytest.mark.parametrize("module", in_room("worker_manager", "runner", "recovery", "queue", "follow", "metrics"))
+MIDDLE = ["worker_manager", "runner", "recovery", "queue", "follow", "metrics", "moving", "backup", "checking"]
+
+
+@pytest.mark.parametrize("module", in_room(*MIDDLE))
 def test_the_middle_knows_nothing_of_how_things_are_shown(module: str) -> None:
     assert not {room(name) for name in everything_under(module)} & {"cli", "web", "render"}
     used = {name.split(".")[0] for found in everything_under(module) for name in IMPORTS[found]}
@@ -226,7 +232,10 @@ def test_enqueue_loads_nothing_that_is_slow(cli: Cli) -> None:
         }
         slow |= {"asyncio", "argparse", "tempfile", "random", "difflib", "shutil", "urllib", "email", "pathlib"}
         assert not {name for name in found if name.split(".")[0] in slow}
-        assert not {f"{OURS}.{name}" for name in ("render", "worker", "worker_manager", "runner", "metrics")} & found
+        assert (
+            not {f"{OURS}.{name}" for name in ("render", "worker", "worker_manager", "runner", "metrics", "moving")}
+            & found
+        )
 
 
 def test_a_worker_process_loads_no_click() -> None:
