@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Cli, eventually
+from processes import lives
 from test_order import new_job
 
 from queuectl import checking
@@ -314,7 +315,7 @@ def test_an_idle_worker_of_a_queue_that_has_moved_says_so_and_ends(cli: Cli, dat
     storage.close()
     log = cli.home / "logs" / f"worker-{worker.name}.log"
     eventually(lambda: "has moved to sqlite:////elsewhere" in log.read_text())
-    eventually(lambda: not Path(f"/proc/{worker.pid}").exists())
+    eventually(lambda: not lives(worker.pid))
     assert cli("worker", "stop").returncode == 0
     refused = cli("worker", "start")
     assert refused.returncode == 1 and "This queue has moved to" in refused.stderr
@@ -630,6 +631,20 @@ def test_of_two_that_move_at_once_one_goes_on(
 # --- much ---
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo terminals to look at")
+def test_a_bar_shows_how_far_it_is_to_who_looks_and_to_nobody_else(cli: Cli, postgres: str) -> None:
+    cli.ok("enqueue", "true")
+    seen, terminal = os.openpty()
+    command = [sys.executable, str(ROOT / "queuectl.py"), "db", "move", "--to", postgres]
+    done = subprocess.run(command, env=cli.env, stderr=terminal, stdout=subprocess.PIPE, timeout=60)
+    os.close(terminal)
+    shown = os.read(seen, 100_000).decode()
+    os.close(seen)
+    assert done.returncode == 0 and "Moving  [" in shown and "100%" in shown
+    copied = cli("db", "move", "--to", f"sqlite:///{cli.home}/back.db")
+    assert copied.returncode == 0 and copied.stderr.count("\n") == 1, "only where the old one is"
+
+
 def test_long_output_is_moved_a_few_rows_at_a_time(
     home: Home, urls: tuple[str, str], opened: Callable[[str], Storage]
 ) -> None:
@@ -784,7 +799,8 @@ def test_a_copy_of_a_live_queue_is_whole(home: Home, opened: Callable[[str], Sto
 
 
 def test_a_copy_is_a_queue_whose_running_jobs_are_pending_with_no_try_lost(cli: Cli, tmp_path: Path) -> None:
-    cli.ok("enqueue", "--id", "running", "touch begun; while [ ! -e go ]; do sleep 0.05; done")
+    until_told = "import os, time\nopen('begun', 'w')\nwhile not os.path.exists('go'): time.sleep(0.05)"
+    cli.ok("enqueue", "--id", "running", "--", sys.executable, "-c", until_told)
     cli.ok("enqueue", "--id", "waiting", "true")
     cli.ok("worker", "start")
     eventually(lambda: (cli.cwd / "begun").exists())
