@@ -26,7 +26,7 @@ from queuectl.backup import back_up
 from queuectl.database import configured, masked
 from queuectl.errors import QueueError, QueueMoved
 from queuectl.home import Home, open_home
-from queuectl.job import Outcome, State
+from queuectl.job import Need, Outcome, State
 from queuectl.moving import NOT_ROWS, Move, at_home, has_arrived, move, reopen
 from queuectl.storage import Storage, Worker, open_storage
 from queuectl.storage import postgres as postgres_engine
@@ -96,6 +96,7 @@ def fill(storage: Storage) -> None:
     storage.add([new_job(id="scheduled", run_at=storage.clock.now() + 3_600_000)])
     for priority in (1, 9, 5, 5, 3):
         storage.add([new_job(priority, command="echo 'ü'", env='{"A": "b"}'), new_job(priority)], {"OTHER": "1"})
+    storage.add([new_job(id=wanted, needs=(Need("scheduled", wanted),)) for wanted in ("completed", "any")])
     states = {job.state for job in storage.jobs(None, 100)}
     assert states == set(State) - {State.PROCESSING}
 
@@ -133,7 +134,7 @@ def test_a_queue_that_went_there_and_back_is_the_same_row_for_row(
     fill(first)
     first.set_setting("aging", aging)
     before, order, totals, counters = dump(first), line(first), first.totals(), first.counters()
-    assert min(map(len, before.values())) > 1 and len(order) == 12
+    assert min(map(len, before.values())) > 1 and len(order) == 14
     moved = move(home, first, postgres, quiet)
     assert moved == {name: len(rows) for name, rows in before.items()}
     there = opened(postgres)
@@ -711,7 +712,8 @@ def test_every_check_is_tried() -> None:
 
 def test_totals_that_are_not_what_counting_gives_are_said(storage: Storage) -> None:
     storage.add([new_job(), new_job()])
-    storage._count({"pending": 3, "dead": 1})
+    with storage.transaction():
+        storage._count({"pending": 3, "dead": 1})
     assert checking.check(storage).problems == [
         "2 jobs are pending, and the counter says 5",
         "0 jobs are dead, and the counter says 1",
