@@ -5,18 +5,28 @@ from __future__ import annotations
 import os
 import re
 
-from queuectl.errors import InvalidInput
+from queuectl.errors import InvalidInput, brief
 from queuectl.files import replace
 from queuectl.home import Home
 
 VARIABLE = "QUEUECTL_DB"
 ACCEPTED = "postgresql://user@host/database or sqlite:///path"
-PASSWORDS = (r"(?<=:)[^:@/]*(?=@)", r"(?<=password=)[^&]*")
+# Stricter than libpq is: it takes what follows an @ or / that is not encoded in a password for a host or a port, and
+# names it in its errors. What has this form can be shown without its password, and nothing else is shown at all.
+ENCODED = r"%(?!00)[0-9A-Fa-f]{2}"
+PAIR = rf"\w+=(?:[^&%\s]|{ENCODED})*"
+POSTGRES = rf"postgres(?:ql)?://(?:(?:[^@/?%\s]|{ENCODED})*@)?[^@?\s]*(?:[?]{PAIR}(?:&{PAIR})*)?"
+UNREADABLE = (
+    "This database URL cannot be read, and is not shown, for it may hold a password. Write "
+    "postgresql://user:password@host:5432/name, and in the password %40 for @, %2F for /, %3F for ?, %25 for %"
+)
 
 
 def database_url(home: Home) -> str:
     """Where the queue is."""
-    return os.environ.get(VARIABLE) or configured(home) or f"sqlite:///{home.database}"
+    if given := os.environ.get(VARIABLE):
+        return checked(given, VARIABLE)
+    return configured(home) or f"sqlite:///{home.database}"
 
 
 def configured(home: Home) -> str | None:
@@ -31,7 +41,7 @@ def configured(home: Home) -> str | None:
     try:
         found = json.loads(text)["database"]
         return None if found is None else checked(found)
-    except (ValueError, TypeError, KeyError, InvalidInput):
+    except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
         raise InvalidInput(
             f"{home.config_json} is damaged. Remove it, and set the database again: queuectl config set database URL"
         ) from None
@@ -47,12 +57,19 @@ def configure(home: Home, url: str | None) -> None:
     replace(new, home.config_json)
 
 
-def checked(url: str) -> str:
-    """The URL, if it names a database of a kind that there is."""
+def checked(url: str, name: str = "database") -> str:
+    """The URL, if it names a database of a kind that there is; the path of a file from the root on."""
     url = url.strip()
-    if is_postgres(url) or sqlite_path(url) is not None:
-        return url
-    raise InvalidInput(f"database cannot be {masked(url)!r}. It takes {ACCEPTED}")
+    if is_postgres(url):
+        if re.fullmatch(POSTGRES, url) and url.isprintable():
+            return url
+        raise InvalidInput(UNREADABLE)
+    path = sqlite_path(url)
+    if path is not None:
+        return f"sqlite:///{path}"
+    scheme, is_url, _ = url.partition("://")
+    shown = f"{scheme}://…" if is_url else url if re.fullmatch(r"[\w./\\-]*", url) else "…"
+    raise InvalidInput(f"{name} cannot be {brief(shown)}. It takes {ACCEPTED}")
 
 
 def is_postgres(url: str) -> bool:
@@ -69,7 +86,6 @@ def sqlite_path(url: str) -> str | None:
 
 
 def masked(url: str) -> str:
-    """The URL as it may be shown to anybody."""
-    for password in PASSWORDS:
-        url = re.sub(password, "***", url, count=1)
-    return url
+    """A URL that was checked, as it may be shown to anybody."""
+    url = re.sub(r"^(\w+://[^:@/?]*:)[^@/?]*(?=@)", r"\1***", url)
+    return re.sub(r"([?&]\w*password=)[^&]*", r"\1***", url)

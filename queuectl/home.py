@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from queuectl.errors import QueueError
+from queuectl.platforms import locked
 
 
 class Home:
@@ -38,12 +39,21 @@ class Home:
         What the system calls itself will not do: machines that were cloned have the same name for themselves.
         """
         path = os.path.join(self.root, "machine")
-        with suppress(FileExistsError), open(path, "x", encoding="ascii") as file:
-            file.write(os.urandom(8).hex())
-        while True:
-            with open(path, encoding="ascii") as file:
-                if found := file.read():  # not while another process is about to write it
-                    return found
+        found = _text_of(path)
+        if not found:
+            with locked(path + ".lock"):  # two who begin at once must agree
+                found = _text_of(path)
+                if not found:
+                    found = os.urandom(8).hex()
+                    with open(path, "w", encoding="ascii") as file:
+                        file.write(found)
+        return found
+
+
+def _text_of(path: str) -> str:
+    with suppress(FileNotFoundError), open(path, encoding="ascii") as file:
+        return file.read()
+    return ""
 
 
 def open_home(wanted: str | None = None) -> Home:

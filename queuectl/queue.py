@@ -174,7 +174,12 @@ class Queue:
 
     def all_settings(self) -> dict[str, Any]:
         """By name; the database, which is this machine's own setting, as it may be shown to anybody."""
-        return {**self.storage.settings()._asdict(), DATABASE: masked(database_url(self.home))}
+        return {**self.storage.settings()._asdict(), DATABASE: self.setting(DATABASE)}
+
+    def setting(self, name: str) -> Any:
+        """One of them; which database it is can be told also while that cannot be used."""
+        known = config.canonical(name)
+        return masked(database_url(self.home)) if known == DATABASE else getattr(self.storage.settings(), known)
 
     def set(self, name: str, value: str) -> str:
         """Set a setting for all workers; takes effect without restarting them. Returns the value as it is shown."""

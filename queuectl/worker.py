@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from queuectl import platforms
+from queuectl.clock import steady_ns
 from queuectl.database import database_url, is_postgres
 from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
@@ -88,14 +89,16 @@ class WorkerProcess:
         self._is_outcast = False  # taken for dead, and its job given to somebody else
         self._is_unsure = False  # of what it has in hand: the answer to a claim may have been lost
         self._complaint, self._complained_at = "", 0.0
+        self._pause = self._retry_at = 0.0  # while the database cannot be used
+        self._longest_pause = LONGEST_RETRY_SECONDS
         self._environments: dict[str, dict[str, str]] = {}
         self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = 0.0
 
     def work(self) -> None:
         job: Job | None = None
         while not self._stopping():
-            if self._is_outcast:
-                job, self._is_outcast = None, False
+            if self._is_outcast:  # what it has claimed since it was taken for dead is still its own
+                job, self._is_outcast, self._is_unsure = None, False, True
             job = job or self._claim()
             if job is None:
                 self._idle()
@@ -109,14 +112,15 @@ class WorkerProcess:
     # --- one job ---
 
     def _claim(self) -> Job | None:
+        return self._patiently(self._claim_once)
+
+    def _claim_once(self) -> Job | None:
         if self._is_unsure:
-            held = self._patiently(lambda: self.storage.held_by(self.name))
+            held = self.storage.held_by(self.name)
             self._is_unsure = False
             if held:
                 return held[0]
-        if not self._patiently(self.storage.has_work):
-            return None
-        return self._patiently(lambda: self.storage.claim(self.name))
+        return self.storage.claim(self.name) if self.storage.has_work() else None
 
     def _run(self, job: Job) -> Outcome:
         self.log.info(f"job {job.id}: try {job.attempts} started")
@@ -133,6 +137,7 @@ class WorkerProcess:
             following = self._patiently(lambda: self.storage.finish(job, outcome, next_for))
         except LeaseLost as error:
             self.log.warning(str(error))
+            self._is_unsure = True  # it may have been stored the first time, and the answer lost with the connection
             return None
         self.processed += not put_back
         if put_back and not self.stop.asked:
@@ -158,13 +163,15 @@ class WorkerProcess:
 
     def _watch(self, job: Job) -> Interruption | None:
         """Asked ten times a second while a command runs."""
-        try:
-            self._housekeep()
-            reason = self.storage.cancel_reason(job)
-            if reason is not None:
-                return Interruption(reason, State.CANCELLED)
-        except (StorageError, OSError) as error:
-            self._complain(str(error))
+        if time.monotonic() >= self._retry_at:
+            try:
+                self._housekeep()
+                reason = self.storage.cancel_reason(job)
+                if reason is not None:
+                    return Interruption(reason, State.CANCELLED)
+                self._be_back()
+            except (StorageError, OSError) as error:
+                self._retry_at = time.monotonic() + self._be_away(error)
         if self._is_outcast or self.guardian.is_overdue():
             return OUT_OF_TOUCH
         if self.stop.overdue:
@@ -181,15 +188,17 @@ class WorkerProcess:
         """Until something has changed, a job is due, or it is time to stop."""
         self._patiently(self._bring_to_disk)
         due = self._patiently(self.storage.next_due)
+        settings = self._patiently(lambda: self.storage.known_settings)
         # Where others commit all the time, that is no reason to look all the time.
-        time.sleep(max(0.0, self._woken_at + self.storage.known_settings.poll_interval - time.monotonic()))
+        time.sleep(max(0.0, self._woken_at + settings.poll_interval - time.monotonic()))
+        look_seconds = min(IDLE_LOOK_SECONDS, settings.heartbeat_interval)
         while not (self.stop.asked or self._patiently(self.storage.changed)):
-            due_seconds = IDLE_LOOK_SECONDS if due is None else (due - self.storage.clock.now()) / 1000
+            due_seconds = look_seconds if due is None else (due - self.storage.clock.now()) / 1000
             if due_seconds <= 0 or self.storage.clock_was_set():
                 return
-            seconds = min(due_seconds, IDLE_LOOK_SECONDS)
+            seconds = min(due_seconds, look_seconds)
             self._patiently(partial(self.storage.wait, seconds))
-            if time.monotonic() - self._looked_at >= IDLE_LOOK_SECONDS and self._patiently(self._housekeep):
+            if time.monotonic() - self._looked_at >= look_seconds and self._patiently(self._housekeep):
                 return
         self._woken_at = time.monotonic()
         self._looked_at = 0.0  # what has changed may be that it is to stop
@@ -225,12 +234,14 @@ class WorkerProcess:
             self.stop.ask(grace)
 
     def _beat(self) -> None:
-        began = time.monotonic()
+        began, lease_began = time.monotonic(), steady_ns() / 1e9
         processed = self.processed
         if self.storage.is_there() and self.storage.heartbeat(self.name, processed):
             self._heartbeat_at, self._processed_told = began, processed
+            interval = self.storage.known_settings.heartbeat_interval
+            self._longest_pause = interval / 4  # so that a short outage is over for this worker while its lease holds
             if self.storage.is_shared:
-                self.guardian.extend(began + LEASE_HEARTBEATS * self.storage.known_settings.heartbeat_interval)
+                self.guardian.extend(lease_began + LEASE_HEARTBEATS * interval)
         elif self.storage.is_shared:
             self.log.warning("this worker was taken for dead while it was out of touch; it joins again")
             self._is_outcast = True
@@ -246,17 +257,28 @@ class WorkerProcess:
 
     def _patiently(self, action: Callable[[], Result]) -> Result:
         """Do it, however long the database cannot be used; a job in hand is not lost because a disk is full."""
-        pause = SHORTEST_RETRY_SECONDS
         while True:
             try:
-                return action()
+                result = action()
+                self._be_back()
+                return result
             except (StorageError, OSError) as error:
                 self._is_unsure = True
-                self._complain(f"{error}; trying again")
+                pause = self._be_away(error)
                 if not self.storage.is_there() or self.stop.signals:
                     raise
                 time.sleep(pause)
-                pause = min(2 * pause, LONGEST_RETRY_SECONDS)
+
+    def _be_away(self, error: Exception) -> float:
+        """The database cannot be used: say so, and how long to leave it alone."""
+        self._complain(f"{error}; trying again")
+        self._pause = min(2 * self._pause, LONGEST_RETRY_SECONDS, self._longest_pause) or SHORTEST_RETRY_SECONDS
+        return self._pause
+
+    def _be_back(self) -> None:
+        if self._pause:
+            self._pause, self._complaint = 0.0, ""
+            self.log.info("the database can be used again")
 
     def _complain(self, line: str) -> None:
         """Say what is wrong, and not ten times a second."""

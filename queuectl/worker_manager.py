@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from queuectl import platforms
+from queuectl.database import VARIABLE, database_url
 from queuectl.errors import QueueError, QueueMoved, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
@@ -241,6 +242,8 @@ def memory_bytes(worker: Worker) -> int | None:
 def worker_environment(home: Home) -> dict[str, str]:
     """This process's, without the marks of a run that it may be part of: the worker is not, and outlives it."""
     own = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
+    if own.get(VARIABLE):
+        own[VARIABLE] = database_url(home)  # a file that is named from here on would be another one for the worker
     return dict(own, QUEUECTL_HOME=home.root)
 
 

@@ -11,16 +11,15 @@ from typing import Any
 import psutil
 from conftest import Cli
 
+from queuectl.home import Home
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
-from queuectl.storage.sqlite import SQLiteStorage
 
 
 def open_queue(cli: Cli) -> Storage:
-    from queuectl.clock import Clock
-    from queuectl.platforms import boot_id
+    from queuectl.storage import open_storage
 
-    return SQLiteStorage(str(cli.home / "queuectl.db"), Clock(), boot_id())
+    return open_storage(Home(str(cli.home)), cli.env.get("QUEUECTL_DB") or f"sqlite:///{cli.home / 'queuectl.db'}")
 
 
 def workers(cli: Cli) -> list[Worker]:

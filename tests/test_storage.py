@@ -419,6 +419,7 @@ def test_an_enqueue_waits_for_the_disk_and_a_finish_need_not(storage: Storage) -
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@only_sqlite
 def test_a_finish_is_synced_when_the_last_sync_is_a_tenth_of_a_second_ago(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

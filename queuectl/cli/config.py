@@ -53,7 +53,7 @@ def get_setting(key: str, as_json: bool) -> None:
       queuectl config get aging
     """
     name = canonical(key)
-    value = Queue().all_settings()[name]
+    value = Queue().setting(name)
     click.echo(render.to_json({name: value}) if as_json else value)
 
 
@@ -87,4 +87,4 @@ def unset_setting(key: str) -> None:
     queue = Queue()
     queue.unset(key)
     name = canonical(key)
-    click.echo(f"{name} is {queue.all_settings()[name] or 'empty'} again.")
+    click.echo(f"{name} is {queue.setting(name) or 'empty'} again.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Any
 
-from queuectl.errors import DuplicateJob, InvalidInput, QueueError, sentence
+from queuectl.errors import DuplicateJob, InvalidInput, QueueError, StorageError, sentence
 from queuectl.queue import Queue
 from queuectl.storage import Added
 
@@ -22,7 +23,8 @@ def announce(queue: Queue, added: list[Added]) -> None:
     """The ids alone on stdout; on stderr what a person wants to know."""
     sys.stdout.write("".join(f"{job.id}\n" for job in added))
     sys.stdout.flush()
-    tell_place(queue, added)
+    with suppress(StorageError):  # it is stored, and that is what was asked for
+        tell_place(queue, added)
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -269,12 +269,15 @@ class Guardian:
         self._page[: len(text)] = text
 
     def extend(self, lease_ends: float) -> None:
-        """The worker may go on until then, by the monotonic clock; afterwards somebody else may have its job."""
+        """The worker may go on until then; afterwards somebody else may have its job.
+
+        By the clock that runs on while the machine sleeps: the others do not wait for it to wake up.
+        """
         self._page[LEASE : LEASE + 8] = struct.pack("d", lease_ends)
 
     def is_overdue(self) -> bool:
         lease_ends: float = struct.unpack("d", self._page[LEASE : LEASE + 8])[0]
-        return 0 < lease_ends < time.monotonic()
+        return 0 < lease_ends < time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def release(self) -> None:
         """The run is over: what it left behind on purpose may live on."""

@@ -15,7 +15,7 @@ __all__ = ["AFTER_ALL_JOBS", "Added", "EndedRun", "Link", "Run", "Storage", "Wor
 
 def open_storage(home: Home, url: str | None = None) -> Storage:
     """The queue, wherever it is."""
-    url = url or database_url(home)
+    url = checked(url) if url else database_url(home)
     if is_postgres(url):
         try:
             from queuectl.storage.postgres import PostgresStorage
@@ -24,4 +24,4 @@ def open_storage(home: Home, url: str | None = None) -> Storage:
         return PostgresStorage(url, ServerClock(), boot_id(), home.machine())
     from queuectl.storage.sqlite import SQLiteStorage
 
-    return SQLiteStorage(sqlite_path(checked(url)) or home.database, Clock(), boot_id())
+    return SQLiteStorage(sqlite_path(url) or home.database, Clock(), boot_id())

@@ -5,6 +5,7 @@ Each is one transaction, and costs no more than the number of jobs that it chang
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from queuectl.errors import WrongState
@@ -60,7 +61,7 @@ class Acts(Transactions):
         counts: Counts = defaultdict(int)
         with self.transaction() as moment:
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
-            for job in jobs:
+            for job in sorted(jobs, key=attrgetter("seq")):  # in one order, as all who lock several
                 if self.change("retry", seq=job.seq, state=job.state.value, **values):
                     counts[job.state.value] -= 1
                     counts["pending"] += 1
@@ -73,7 +74,7 @@ class Acts(Transactions):
         counts: Counts = defaultdict(int)
         deleted = 0
         with self.transaction() as moment:
-            for job in jobs:
+            for job in sorted(jobs, key=attrgetter("seq")):
                 row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
                 if row is None:
                     continue

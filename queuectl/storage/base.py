@@ -5,6 +5,7 @@ An engine adds only how to connect, how a transaction begins so that a claim is 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
@@ -91,6 +92,7 @@ class Storage(Acts):
         edges = self._edges(jobs, rows) if any(new.needs for new in jobs) else []
         # Names that users chose come first: a number that we give must not take one of them.
         chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
+        chosen.sort(key=itemgetter("id"))  # two who choose the same names must not wait for each other
         numbered = [row for new, row in zip(jobs, rows) if new.id is None]
         if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
             self._renumber(jobs, rows)
