@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -102,7 +102,7 @@ class Cli:
     ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
-            [sys.executable, str(SCRIPT), *args],
+            self.argv(args),
             input=data,
             stdin=subprocess.DEVNULL if data is None else None,
             capture_output=True,
@@ -112,6 +112,9 @@ class Cli:
         )
         out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+    def argv(self, args: Sequence[str]) -> list[str]:
+        return [sys.executable, str(SCRIPT), *args]
 
     def ok(self, *args: str, **options: object) -> str:
         """Its stdout, when it is to succeed."""
