@@ -110,6 +110,7 @@ class Queue:
 
     def cancel(self, job_ids: Sequence[str], reason: str = "cancelled by the user") -> Sequence[Job]:
         """Cancel jobs: at once those that wait, and those that run once their run is dead."""
+        reason = clean("The reason", reason)
         jobs = self.named(job_ids)
         for job in jobs:
             if job.state.has_ended:

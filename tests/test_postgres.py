@@ -24,9 +24,13 @@ from test_storage import DONE, counted, totals
 
 from queuectl.clock import ServerClock
 from queuectl.errors import DuplicateJob, LeaseLost, StorageError
-from queuectl.job import Outcome, State
+from queuectl.event_log import EventLog
+from queuectl.home import open_home
+from queuectl.job import Job, Outcome, State
+from queuectl.platforms import runs
 from queuectl.storage.postgres import PostgresStorage
 from queuectl.storage.reading import Worker
+from queuectl.worker import WorkerProcess, identity
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no PostgreSQL is started on Windows")
 
@@ -187,6 +191,27 @@ def test_many_at_once_deadlock_never_and_the_totals_stay_right(connect: Open, po
     assert totals(setup) == counted(setup)
 
 
+@pytest.mark.parametrize("act", ["retry", "delete"])
+def test_jobs_are_locked_in_one_order_whatever_order_they_are_named_in(connect: Open, act: str) -> None:
+    """Two who name the same jobs in opposite order: the second waits for the first, and never the first for it too."""
+    first, second, watch = connect(), connect(), connect()
+    first.add([new_job(max_retries=0) for _ in range(2)])
+    for _ in range(2):
+        taken = first.claim("w")
+        assert taken
+        first.finish(taken, Outcome(1, 0.1))
+    one, two = sorted(first.jobs(State.DEAD, 2))
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    lock = "SELECT seq FROM jobs WHERE seq = %(seq)s FOR UPDATE NOWAIT"
+    with ThreadPoolExecutor(1) as pool:
+        with first.transaction():
+            first._execute(lock, {"seq": one.seq})
+            acting = pool.submit(getattr(second, act), [two, one])
+            eventually(lambda: watch._execute(waiting).fetchone())
+            assert first._execute(lock, {"seq": two.seq}).fetchone() == (two.seq,)
+        assert acting.result(20) == 2
+
+
 def test_no_transaction_stays_open_while_a_command_runs(cli: Cli, postgres: str) -> None:
     cli.env["QUEUECTL_DB"] = postgres
     cli.ok("worker", "start")
@@ -337,6 +362,68 @@ def test_a_finish_whose_answer_was_lost_is_refused_the_second_time_and_counted_o
     assert [found.id for found in storage.held_by("w")] == ["two"], "what was claimed with it is still in hand"
     assert (other.job("one").state, len(other.runs_of(held))) == (State.COMPLETED, 1)
     assert totals(other) == counted(other)
+
+
+@pytest.fixture
+def process(connect: Open, tmp_path: Path) -> Iterator[WorkerProcess]:
+    """A worker that has joined, and that the test moves step by step."""
+    home, storage = open_home(str(tmp_path / "home")), connect()
+    guardian = runs.Guardian(is_leased=True)
+    made = WorkerProcess("w", home, storage, guardian, EventLog(home.worker_log("w")))
+    storage.add_worker(identity("w", storage.clock.now()))
+    yield made
+    made.runner.close()
+    kill(guardian.pid)
+    os.waitpid(guardian.pid, 0)
+
+
+def test_a_claim_whose_answer_was_lost_is_not_made_a_second_time(
+    process: WorkerProcess, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = connect()
+    other.add([new_job(id="one"), new_job(id="two")])
+    lose_the_answer(process.storage, monkeypatch)  # type: ignore[arg-type]
+    taken = process._claim()
+    assert taken and taken.id == "one"
+    assert [found.id for found in other.held_by("w")] == ["one"]
+
+
+def test_a_worker_goes_on_with_what_it_claimed_together_with_a_finish_whose_answer_was_lost(
+    process: WorkerProcess, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = connect()
+    other.add([new_job(id="one"), new_job(id="two"), new_job(id="three")])
+    taken = process._claim()
+    assert taken
+    lose_the_answer(process.storage, monkeypatch)  # type: ignore[arg-type]
+    assert process._finish(taken, DONE) is None
+    following = process._claim()
+    assert following and following.id == "two"
+
+
+def test_a_worker_that_was_taken_for_dead_goes_on_with_what_it_has_claimed_since(
+    process: WorkerProcess, connect: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was idle, somebody removed it, and it took a job before it heard of it."""
+    other = connect()
+    other.remove_worker("w")
+    other.add([new_job(id="one"), new_job(id="two")])
+    ran: list[str] = []
+
+    def run(job: Job) -> Outcome:
+        ran.append(job.id)
+        process._looked_at = 0.0  # it is time to look around
+        process.stop.signals = len(ran) // 2
+        return DONE
+
+    process._looked_at = time.monotonic() + 3600
+
+    monkeypatch.setattr(process, "_run", run)
+    monkeypatch.setattr(process, "_idle", lambda: pytest.fail("it has a job in hand, and idles"))
+    process.work()
+    assert ran == ["one", "two"]
+    assert [worker.name for worker in other.workers()] == ["w"]
+    assert totals(other)["completed"] == 2
 
 
 def test_settings_can_be_changed_after_a_change_that_was_cut_off(
