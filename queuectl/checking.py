@@ -11,7 +11,8 @@ MOST_SHOWN = 100  # of a kind: what is wrong a million times is wrong once
 
 # By query: what is said of each row that it finds.
 CHECKS = {
-    "check_waiting": "job {0} is {1}, and is not either in line or waiting for its time",
+    "check_waiting": "job {0} is {1}, and is not either in line, or waiting for its time or for others",
+    "check_blocked": "job {0} waits for {1} jobs, and not for as many as are written down",
     "check_line": "job {0} is {1}, and stands in line without having begun to wait",
     "check_due": "job {0} is {1}, and waits for its time",
     "check_held": "job {0} is processing, and the queue does not know its worker {1}",

@@ -355,8 +355,17 @@ SELECT state, COUNT(*) FROM jobs GROUP BY state;
 -- count_runs: how long the history is
 SELECT COUNT(*) FROM runs;
 
--- check_waiting: who waits is in line, or waits for its time, and not both
-SELECT id, state FROM jobs WHERE state IN ('pending', 'failed') AND (rank IS NULL) = (due_at IS NULL)
+-- check_waiting: who waits is in line, or waits for its time, or for others, and one of them only
+SELECT id, state FROM jobs
+WHERE state IN ('pending', 'failed')
+    AND 1 <> CASE WHEN rank IS NULL THEN 0 ELSE 1 END + CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
+        + CASE WHEN waits_for > 0 THEN 1 ELSE 0 END
+ORDER BY seq LIMIT :most;
+
+-- check_blocked: who waits for others waits for as many as have not ended as it wants
+SELECT id, waits_for FROM jobs
+WHERE waits_for <> (SELECT COUNT(*) FROM dependencies WHERE dependencies.seq = jobs.seq AND is_met = 0)
+    AND (waits_for > 0 OR state = 'pending' AND attempts = 0 AND finished_at IS NULL AND lease = 0)
 ORDER BY seq LIMIT :most;
 
 -- check_line: who is in line waits, and since when is known

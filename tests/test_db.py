@@ -680,6 +680,7 @@ def test_a_row_that_is_longer_than_a_batch_is_moved_alone(
 
 BROKEN = {
     "check_waiting": "UPDATE jobs SET rank = NULL WHERE id = 'ok'",
+    "check_blocked": "UPDATE jobs SET waits_for = 2, rank = NULL WHERE id = 'ok'",
     "check_line": "UPDATE jobs SET since_at = NULL WHERE id = 'ok'",
     "check_due": "UPDATE jobs SET due_at = 1 WHERE id = 'done'",
     "check_held": "UPDATE jobs SET state = 'processing', worker = 'nobody' WHERE id = 'done'",
