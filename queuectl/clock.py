@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 from queuectl.times import Millis
 
@@ -36,7 +37,7 @@ class ServerClock(Clock):
         self._offset = time - self.steady()
 
 
-def steady_ns() -> int:
-    if sys.platform == "linux":  # where CLOCK_MONOTONIC stands still while the machine sleeps
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return time.monotonic_ns()
+if sys.platform == "linux":  # where CLOCK_MONOTONIC stands still while the machine sleeps
+    steady_ns = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+else:
+    steady_ns = time.monotonic_ns

@@ -16,6 +16,7 @@ class Home:
         self.config_json = os.path.join(root, "config.json")
         self.workers_json = os.path.join(root, "workers.json")
         self.logs = os.path.join(root, "logs")
+        self._job = os.path.join(self.logs, "job-")
 
     def worker_log(self, worker: str) -> str:
         return os.path.join(self.logs, f"worker-{worker}.log")
@@ -30,7 +31,7 @@ class Home:
 
         Named by number: ids that differ by case only, or are reserved names on Windows, cannot clash.
         """
-        path = os.path.join(self.logs, f"job-{seq}-{lease}")
+        path = f"{self._job}{seq}-{lease}"
         return f"{path}.stdout", f"{path}.stderr"
 
     def machine(self) -> str:

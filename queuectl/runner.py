@@ -6,14 +6,13 @@ Output goes from the command to the spool files and never through this process's
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from socket import gethostname
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from queuectl.config import Settings
 from queuectl.files import remove, replace
@@ -26,6 +25,7 @@ TICK_SECONDS = 0.1
 # How long a command may take to end when asked politely.
 POLITE_SECONDS = 3.0
 BINARY = getattr(os, "O_BINARY", 0)
+FOR_WRITING = os.O_WRONLY | os.O_APPEND | BINARY
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC)
 
 
@@ -48,7 +48,9 @@ class Runner:
     def __init__(self, home: Home, worker: str, guardian: runs.Guardian) -> None:
         self._home = home
         self._guardian = guardian
-        self._spool = [Spool(path) for path in home.spool(worker)]
+        self._stdout, self._stderr = (Spool(path) for path in home.spool(worker))
+        self._environment: Mapping[str, str] = {}
+        self._variables = runs.as_given(self._environment)
 
     def run(self, job: Job, mark: str, environment: Mapping[str, str], settings: Settings, watch: Watch) -> Outcome:
         """Run the job's command to its end; every process of it carries the mark."""
@@ -73,8 +75,9 @@ class Runner:
             raise
         duration = time.monotonic() - began
         self._guardian.release()
-        paths = self._home.kept(job.seq, job.lease)
-        output, stderr = (spool.take(path, settings.max_output) for spool, path in zip(self._spool, paths))
+        kept = self._home.kept(job.seq, job.lease)
+        output = self._stdout.take(kept[0], settings.max_output)
+        stderr = self._stderr.take(kept[1], settings.max_output)
         if stopped:
             return Outcome(None, duration, output, stderr, stopped.reason, stopped.state)
         return Outcome(exit_code, duration, output, stderr)
@@ -83,9 +86,20 @@ class Runner:
         argv = json.loads(job.argv) if job.argv else None
         if argv is None or runs.needs_shell(argv):
             argv = runs.shell_argv(shell, job.command)
-        env = {**environment, **(json.loads(job.env) if job.env else {}), "QUEUECTL_JOB_ID": job.id}
-        with closing(self._spool[0].open()) as stdout, closing(self._spool[1].open()) as stderr:
-            return runs.Command(argv, job.cwd, env, mark, stdout.fileno(), stderr.fileno())
+        if environment is not self._environment:  # most jobs come from where the one before came from
+            self._variables = runs.as_given(environment)
+            self._environment = environment
+        own = {"QUEUECTL_JOB_ID": job.id} if job.env is None else {**json.loads(job.env), "QUEUECTL_JOB_ID": job.id}
+        variables = {**self._variables, **runs.as_given(own)}
+        stdout = self._stdout.open()
+        try:
+            stderr = self._stderr.open()
+            try:
+                return runs.Command(argv, job.cwd, variables, mark, stdout, stderr)
+            finally:
+                os.close(stderr)
+        finally:
+            os.close(stdout)
 
     def _wait(self, command: runs.Command, deadline: float | None, watch: Watch, timeout: int) -> Interruption | None:
         """Until the command ends by itself, or there is a reason to end it."""
@@ -100,8 +114,8 @@ class Runner:
                 return interruption
 
     def close(self) -> None:
-        for spool in self._spool:
-            spool.remove()
+        self._stdout.remove()
+        self._stderr.remove()
 
 
 class Spool:
@@ -116,24 +130,21 @@ class Spool:
         os.close(os.open(self.path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
         self._file = os.open(self.path, os.O_RDONLY | BINARY)
 
-    def open(self) -> IO[bytes]:
+    def open(self) -> int:
         """For a command to write to; it is empty, because whoever took from it last has emptied it."""
         try:
-            return self._for_writing()
+            return os.open(self.path, FOR_WRITING)
         except FileNotFoundError:  # somebody has tidied up
             os.close(self._file)
             self._make()
-            return self._for_writing()
-
-    def _for_writing(self) -> IO[bytes]:
-        return io.FileIO(os.open(self.path, os.O_WRONLY | os.O_APPEND | BINARY), "w")
+            return os.open(self.path, FOR_WRITING)
 
     def take(self, keep_as: str, most: int) -> str:
         """The last `most` bytes that were written, as text; if there were more, the whole is kept elsewhere.
 
         The file is empty afterwards: whoever follows the next run must not see what this one printed.
         """
-        size = os.fstat(self._file).st_size
+        size = os.lseek(self._file, 0, os.SEEK_END)
         text = as_text(self._last(min(size, most))) if size else ""
         if size > most:
             text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"

@@ -23,7 +23,7 @@ assert sys.platform != "win32"
 
 from queuectl.platforms.posix import default_shell, start_time, stat_of
 
-MARK = "QUEUECTL_RUN"
+MARK = b"QUEUECTL_RUN"
 # Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
 RESTORED = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
 # How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
@@ -60,7 +60,7 @@ def signal_run(mark: str, session: int | None, number: int) -> int:
     They are the marked ones, whoever is in a session that one of them leads or that the caller knows as the run's, and
     what any of these has started, while it is there to be seen.
     """
-    wanted = f"{MARK}={mark}".encode()
+    wanted = MARK + b"=" + mark.encode()
     living = {pid: found for pid in _pids() if (found := _family(pid)) is not None}
     run = {pid for pid, family in living.items() if family.session == session or _is_marked(pid, wanted)}
     while True:
@@ -134,14 +134,19 @@ def _signal(pid: int, started: str, number: int) -> bool:
 # --- running a command ---
 
 
+def as_given(variables: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Variables as a process is given them: encoded once, and not again for each run that gets the same."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+
+
 class Command:
     """The processes of one run: a session of their own, marked in their environment."""
 
     def __init__(
-        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
+        self, argv: Sequence[str], cwd: str, env: Mapping[bytes, bytes], mark: str, stdout: int, stderr: int
     ) -> None:
         self.mark = mark
-        env = {**env, MARK: mark}
+        env = {**env, MARK: mark.encode()}
         # posix_spawn cannot name a directory, but takes half of the processor time that subprocess takes.
         os.chdir(cwd)
         try:
@@ -181,10 +186,11 @@ def _dup(stdout: int, stderr: int) -> list[tuple[int, int, int]]:
     return [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], files: Sequence[tuple[Any, ...]]) -> int:
+def _spawn(argv: Sequence[str], env: Mapping[bytes, bytes], files: Sequence[tuple[Any, ...]]) -> int:
     """Start a program, which is looked for where the environment that it is given says."""
     program = argv[0]
-    places = [program] if "/" in program else [os.path.join(place, program) for place in os.get_exec_path(env)]
+    path = os.fsdecode(env.get(b"PATH", os.defpath))
+    places = [program] if "/" in program else [os.path.join(place, program) for place in path.split(os.pathsep)]
     problem = errno.ENOENT
     for place in places:
         try:
@@ -276,6 +282,8 @@ class Guardian:
         self._page[LEASE : LEASE + 8] = struct.pack("d", lease_ends)
 
     def is_overdue(self) -> bool:
+        if not self._is_leased:
+            return False
         lease_ends: float = struct.unpack("d", self._page[LEASE : LEASE + 8])[0]
         return 0 < lease_ends < time.clock_gettime(time.CLOCK_BOOTTIME)
 

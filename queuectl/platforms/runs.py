@@ -8,6 +8,7 @@ if sys.platform == "win32":
     from queuectl.platforms.windows_runs import (
         Command,
         Guardian,
+        as_given,
         ask_to_end,
         hard_kill,
         is_written,
@@ -19,6 +20,7 @@ else:
     from queuectl.platforms.posix_runs import (
         Command,
         Guardian,
+        as_given,
         ask_to_end,
         hard_kill,
         is_written,
@@ -30,6 +32,7 @@ else:
 __all__ = [
     "Command",
     "Guardian",
+    "as_given",
     "ask_to_end",
     "hard_kill",
     "is_written",

@@ -126,6 +126,11 @@ def hard_kill(pid: int, started: str) -> bool:
 # --- running a command ---
 
 
+def as_given(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables as a process is given them. Names that differ by case only are the same here."""
+    return {name.upper(): value for name, value in variables.items()}
+
+
 class Verbatim(str):
     """A part of a command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
 
@@ -137,8 +142,7 @@ class Command:
         self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
     ) -> None:
         self.mark = mark
-        # Names that differ by case only are the same here; of two the later one holds.
-        env = {**{name.upper(): value for name, value in env.items()}, MARK: mark}
+        env = {**env, MARK: mark}
         line = _command_line([_program(argv[0], cwd, env), *argv[1:]])
         flags = subprocess.CREATE_NO_WINDOW | CREATE_SUSPENDED
         files: list[int] = []

@@ -49,7 +49,7 @@ class Acts(Transactions):
         place = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
         while ended:
             seq, job_id, state = ended.popleft()
-            self._entered += self.change("let_in", needs=seq, state=state.value, **place)
+            self.entered += self.change("let_in", needs=seq, state=state.value, **place)
             self.run("mark_met", needs=seq, state=state.value)
             for waiting, waiting_id, dependents in self.run("doomed", needs=seq, state=state.value).fetchall():
                 self._cancel_waiting(waiting, State.PENDING, f"job {job_id} {is_now(state)}", moment, counts)
@@ -66,7 +66,7 @@ class Acts(Transactions):
                     counts[job.state.value] -= 1
                     counts["pending"] += 1
             self._count(counts)
-            self._entered += counts["pending"]
+            self.entered += counts["pending"]
         return counts["pending"]
 
     def delete(self, jobs: Sequence[Job]) -> int:
@@ -95,7 +95,7 @@ class Acts(Transactions):
             held = self._waiting(job)
             edited = placed(held._replace(**changes), moment, is_moved="run_at" in changes)
             self.run("edit", now=moment.now, **edited._asdict())
-            self._entered += 1
+            self.entered += 1
         return edited
 
     def promote(self, job: Job) -> None:
@@ -106,7 +106,7 @@ class Acts(Transactions):
                 raise WrongState(f"Job {job.id!r} waits for other jobs: it cannot be first. See: queuectl why {job.id}")
             rank = before_all(self.one("first_rank"))
             self.run("promote", seq=job.seq, rank=rank, tick=moment.tick, now=moment.now)
-            self._entered += 1
+            self.entered += 1
 
     def _waiting(self, job: Job) -> Job:
         held = self._hold(job)

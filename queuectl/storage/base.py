@@ -98,7 +98,7 @@ class Storage(Acts):
             self._renumber(jobs, rows)
         counts["pending"] += len(rows)
         counts["event_enqueued"] += len(rows)
-        self._entered += sum(row["rank"] is not None for row in rows)
+        self.entered += sum(row["rank"] is not None for row in rows)
         self._tie(edges, moment, counts)
         return rows
 
@@ -229,42 +229,43 @@ class Storage(Acts):
         """Move the job to where the verdict says and write the run's row; refused where the lease is not current."""
         if not verdict.state.has_ended and (reason := self.one("cancel_asked", seq=job.seq)) is not None:
             verdict = cancelled(reason)
-        facts: dict[str, Any] = dict(
-            seq=job.seq,
-            lease=job.lease,
-            now=moment.now,
-            duration_seconds=outcome.duration_seconds,
-            exit_code=outcome.exit_code,
-            error_message=verdict.error_message,
-        )
-        change = dict(facts, output=outcome.output, stderr=outcome.stderr, lost=verdict.lost)
+        assert job.started_at is not None and job.since_at is not None
+        state = verdict.state.value
+        facts: dict[str, Any] = {
+            "seq": job.seq,
+            "lease": job.lease,
+            "now": moment.now,
+            "state": state,
+            "lost": verdict.lost,
+            "duration_seconds": outcome.duration_seconds,
+            "exit_code": outcome.exit_code,
+            "error_message": verdict.error_message,
+            "output": outcome.output,
+            "stderr": outcome.stderr,
+            "attempt": job.attempts,
+            "worker": job.worker,
+            "waited_seconds": max(0, job.started_at - job.since_at) / 1000,
+            "started_at": job.started_at,
+            "outcome": verdict.outcome,
+        }
         dependents: int | None = 0
         if verdict.state.has_ended:
-            dependents = self.one("finish", state=verdict.state.value, **change)
+            dependents = self.one("finish", **facts)
             done = dependents is not None
         else:
-            change.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000))
+            facts.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000), run_at=verdict.run_at)
             if verdict.state is State.FAILED:
-                done = self.change("back_off", run_at=verdict.run_at, **change) > 0
+                done = self.change("back_off", **facts) > 0
             else:
-                done = self.change("put_back", **moment.aging._asdict(), **change) > 0
-                self._entered += 1
+                done = self.change("put_back", **moment.aging._asdict(), **facts) > 0
+                self.entered += 1
         if not done:
             raise LeaseLost(job.id, job.lease)
-        assert job.started_at is not None and job.since_at is not None
-        self.run(
-            "add_run",
-            attempt=job.attempts,
-            worker=job.worker,
-            waited_seconds=max(0, job.started_at - job.since_at) / 1000,
-            started_at=job.started_at,
-            outcome=verdict.outcome,
-            **facts,
-        )
+        self.run("add_run", **facts)
         counts["processing"] -= 1
-        counts[verdict.state.value] += 1
+        counts[state] += 1
         if verdict.state is not State.PENDING:
-            counts[f"event_{verdict.state.value}"] += 1
+            counts[f"event_{state}"] += 1
         if dependents:
             self._settle(job.seq, job.id, verdict.state, moment, counts)
         return verdict

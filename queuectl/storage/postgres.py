@@ -229,7 +229,7 @@ class PostgresStorage(Storage):
             except psycopg.Error:
                 self._connection.close()
 
-    def _moment(self) -> Moment:
+    def moment(self) -> Moment:
         # The server's clock is not ours to compare with anything: whoever runs it keeps it right.
         tick, due = self.look_at_clock()
         return Moment(self.clock.now(), tick, due, self.known_settings.aging_rule)

@@ -19,6 +19,7 @@ MOST_LOOKED_AT = 10_000
 AFTER_ALL_JOBS = 2**63 - 1
 STATE = Job._fields.index("state")
 CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
+STATES = {state.value: state for state in State}  # asking the Enum takes longer
 
 
 class Worker(NamedTuple):
@@ -354,5 +355,5 @@ class Reader(ABC):
 
 def as_job(row: Sequence[Any]) -> Job:
     values = list(row)
-    values[STATE] = State(values[STATE])
+    values[STATE] = STATES[values[STATE]]
     return Job(*values)
