@@ -394,6 +394,26 @@ def test_the_log_stays_short_although_nobody_closes_the_database(tmp_path: Path)
     assert max(sizes) < 12_000_000
 
 
+@only_sqlite
+def test_nothing_that_was_read_holds_the_log_open(storage: Storage, connect: Connect) -> None:
+    """A statement that was not read to its end would: until the next one, and of an idle worker that may be hours."""
+    storage.add([new_job(id="a"), new_job(id="b")])
+    looks: list[Callable[[], object]] = [
+        storage.has_work,
+        storage.settings,
+        storage.totals,
+        storage.changed,
+        lambda: storage.job("a"),
+        lambda: storage.claim("w"),
+    ]
+    other = connect()
+    for look in looks:
+        look()
+        checkpoint = other._execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        assert checkpoint.fetchone() == (0, 0, 0)
+        other.set_setting("timeout", "1")  # so that there is something to read in the log
+
+
 def test_an_old_sqlite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
     with pytest.raises(StorageError, match=r"needs 3\.35 or later"):

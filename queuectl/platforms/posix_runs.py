@@ -188,11 +188,8 @@ def _dup(stdout: int, stderr: int) -> list[tuple[int, int, int]]:
 
 def _spawn(argv: Sequence[str], env: Mapping[bytes, bytes], files: Sequence[tuple[Any, ...]]) -> int:
     """Start a program, which is looked for where the environment that it is given says."""
-    program = argv[0]
-    path = os.fsdecode(env.get(b"PATH", os.defpath))
-    places = [program] if "/" in program else [os.path.join(place, program) for place in path.split(os.pathsep)]
-    problem = errno.ENOENT
-    for place in places:
+    problem, program = errno.ENOENT, argv[0]
+    for place in [program] if "/" in program else _places(program, env):
         try:
             return os.posix_spawn(place, list(argv), env, file_actions=files, setsid=True, setsigdef=RESTORED)
         except (FileNotFoundError, NotADirectoryError):
@@ -200,6 +197,11 @@ def _spawn(argv: Sequence[str], env: Mapping[bytes, bytes], files: Sequence[tupl
         except PermissionError:
             problem = errno.EACCES
     raise OSError(problem, os.strerror(problem), program)
+
+
+def _places(program: str, env: Mapping[bytes, bytes]) -> list[str]:
+    path = os.fsdecode(env.get(b"PATH", os.defpath))
+    return [os.path.join(place, program) for place in path.split(os.pathsep)]
 
 
 def is_written(file: int) -> bool:
