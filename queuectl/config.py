@@ -72,9 +72,11 @@ def shell(text: str) -> str:
 def is_there(shell: str) -> bool:
     from shutil import which
 
-    return not shell or which(shell) is not None
+    return shell in ("", NO_SHELL) or which(shell) is not None
 
 
+NO_SHELL = "none"  # the line is a program and its arguments, and nobody reads more into it
+SHELLS = ("cmd", "powershell", "pwsh", "bash", NO_SHELL)
 MOST_RETRIES = 1_000_000
 MOST_SECONDS = 100 * 365 * 86400
 
@@ -104,7 +106,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "shell": Setting(
         shell,
-        "the name or path of a shell that is there, or nothing for the platform's own",
+        f"{', '.join(SHELLS)} or the path of another shell, which must be there, or nothing for the platform's own",
         "what runs a command line",
         is_there,
     ),

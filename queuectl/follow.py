@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import time
 from collections.abc import Callable
 from typing import IO
 
+from queuectl.encoding import as_text, whole_letters
 from queuectl.job import Job, State
+from queuectl.platforms import CODE_PAGE
 from queuectl.queue import Queue
 
 POLL_SECONDS = 0.02
@@ -65,13 +66,17 @@ class Paced:
 class Tail:
     """How far one stream of a run has been shown, in bytes of the file and in letters of the text.
 
-    Bytes are passed on as they are; they are decoded only to know how much of the text in the row has been shown.
+    Bytes are passed on as they are, but to a console of Windows, which Python writes UTF-8 to. Otherwise they are
+    decoded only to know how much of the text in the row has been shown.
     """
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: IO[bytes], code_page: str | None = CODE_PAGE) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._code_page = code_page
+        self._is_console = code_page is not None and stream.isatty()
         self._bytes = self._letters = 0
+        self._line = b""  # what was shown of a line whose end is still to come
+        self._held = b""  # what a console was not shown: the beginning of a letter
 
     def read(self, path: str) -> bytes:
         """What the file has beyond what was shown, or a part of it."""
@@ -85,8 +90,22 @@ class Tail:
     def show(self, chunk: bytes) -> None:
         if chunk:
             self._bytes += len(chunk)
-            self._letters += len(self._decoder.decode(chunk))
+            self._count(chunk)
+            if self._is_console:
+                chunk = self._held + chunk
+                whole = whole_letters(chunk)
+                self._held = chunk[len(whole) :]
+                chunk = as_text(whole, self._code_page).encode()
             self._write(chunk)
+
+    def _count(self, chunk: bytes) -> None:
+        """Letters are counted by whole lines, as which the text in the row was decoded."""
+        line = self._line + chunk
+        end = max(line.rfind(b"\n"), line.rfind(b"\r")) + 1
+        if len(line) - end > CHUNK:
+            end = len(whole_letters(line))
+        self._letters += len(as_text(line[:end], self._code_page))
+        self._line = line[end:]
 
     def show_rest(self, kept: str, text: str) -> None:
         """What the run printed after the last look: from the file that was kept of it, else from the row."""
@@ -94,8 +113,18 @@ class Tail:
             while chunk := self.read(kept):
                 self.show(chunk)
         else:
-            pending = len(self._decoder.getstate()[0])  # bytes of a letter that is not whole yet, shown already
-            self._write(text[self._letters :].encode("utf-8", "replace")[pending:])
+            self._write(self._rest(text[self._letters :]))
+
+    def _rest(self, text: str) -> bytes:
+        """What comes after the part of this text that was shown, in the encoding in which that was."""
+        if self._is_console:
+            seen = self._line[: len(self._line) - len(self._held)]
+            return text[len(as_text(seen, self._code_page)) :].encode("utf-8", "replace")
+        for encoding in filter(None, ("utf-8", self._code_page)):
+            data = text.encode(encoding, "replace")
+            if data.startswith(self._line):
+                return data[len(self._line) :]
+        return text[len(as_text(self._line, self._code_page)) :].encode("utf-8", "replace")
 
     def _write(self, data: bytes) -> None:
         self._stream.write(data)

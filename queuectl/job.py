@@ -1,12 +1,13 @@
 """What a job is: its fields, its states, the checks on what a user hands in, and what a run makes of it."""
 
+import ntpath
 import os
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from queuectl.config import MOST_RETRIES, MOST_SECONDS, Settings
+from queuectl.config import MOST_RETRIES, MOST_SECONDS, NO_SHELL, SHELLS, Settings
 from queuectl.errors import InvalidInput, brief
 from queuectl.times import Millis, parse_duration, parse_time
 
@@ -20,6 +21,7 @@ HIGHEST_PRIORITY = 10
 # What a run finds in its environment, and no other run may.
 AFTER_VARIABLES = ("QUEUECTL_AFTER_ID", "QUEUECTL_AFTER_STATE", "QUEUECTL_AFTER_EXIT_CODE")
 RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID", *AFTER_VARIABLES)
+LONGEST_WINDOWS_DIRECTORY = 258
 ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
@@ -79,6 +81,7 @@ class Job(NamedTuple):
     waits_for: int
     dependents: int
     woken_by: int | None
+    shell: str | None
     output: str | None = None
     stderr: str | None = None
     waiting_time: int = 0
@@ -124,6 +127,7 @@ class NewJob(NamedTuple):
     label: str | None = None
     unique_key: str | None = None
     needs: tuple[Need, ...] = ()
+    shell: str | None = None
 
 
 class Outcome(NamedTuple):
@@ -202,7 +206,14 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
     run_at = values.get("run_at")
     if "delay" in values:
         run_at = now + round(values["delay"] * 1000)
-    directory = values.get("cwd")
+    directory = os.path.abspath(os.path.join(cwd, values.get("cwd", "")))
+    shell = values.get("shell")
+    if listed and shell not in (None, NO_SHELL):
+        raise InvalidInput("shell is given, and several arguments run without one. Write the command as one line")
+    if os.name == "nt":
+        check_windows_directory(directory, NO_SHELL if listed else shell or settings.shell)
+    elif shell == NO_SHELL and not listed:
+        check_words(command)
     return NewJob(
         id=values.get("id"),
         command=command_line(command) if listed else command,
@@ -212,11 +223,12 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         timeout=values.get("timeout", settings.timeout),
         backoff_base=values.get("backoff_base", settings.backoff_base),
         run_at=run_at,
-        cwd=existing(os.path.join(cwd, directory)) if directory else cwd,
+        cwd=existing(directory) if "cwd" in values else directory,
         env=to_json(values["env"]) if values.get("env") else None,
         label=values.get("label"),
         unique_key=values.get("unique"),
         needs=needs(values),
+        shell=shell,
     )
 
 
@@ -344,11 +356,35 @@ def checked_cwd(value: Any) -> str:
     return clean("cwd", value)
 
 
-def existing(directory: str) -> str:
-    path = os.path.abspath(directory)
+def existing(path: str) -> str:
     if not os.path.isdir(path):
         raise InvalidInput(f"No directory {path!r}. Make it first, or name another with --cwd")
     return path
+
+
+def check_windows_directory(path: str, shell: str) -> None:
+    """Whether Windows can start a program there, and this shell go there."""
+    if len(path) > LONGEST_WINDOWS_DIRECTORY:
+        raise InvalidInput(
+            f"{brief(path)} is {len(path)} characters long, and Windows starts no program in a directory of more than "
+            f"{LONGEST_WINDOWS_DIRECTORY}. Give it a short name with `subst X: DIRECTORY`, and use --cwd X:\\"
+        )
+    name = ntpath.basename(shell or os.environ.get("COMSPEC") or "cmd.exe").lower().removesuffix(".exe")
+    if path.startswith("\\\\") and name == "cmd":
+        share = ntpath.splitdrive(path)[0]
+        raise InvalidInput(
+            f"cmd.exe cannot run in {path}. Give the share a letter with `net use X: {share}` and use --cwd X:\\, "
+            "or leave cmd.exe out with --shell powershell or --shell none"
+        )
+
+
+def check_words(line: str) -> None:
+    from shlex import split
+
+    try:
+        split(line)
+    except ValueError as error:
+        raise InvalidInput(f"Without a shell the line cannot be split into words: {error}. Mend its quotes") from None
 
 
 def checked_env(value: Any) -> dict[str, str]:
@@ -360,6 +396,12 @@ def checked_env(value: Any) -> dict[str, str]:
         clean("env", name)
         clean("env", text)
     return value
+
+
+def checked_shell(value: Any) -> str:
+    if not isinstance(value, str) or value.lower() not in SHELLS:
+        raise InvalidInput(f"shell cannot be {brief(value)}. It takes {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+    return value.lower()
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -378,6 +420,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "depends_on": checked_ids("depends_on"),
     "after_any": checked_ids("after_any"),
     "after_failed": checked_ids("after_failed"),
+    "shell": checked_shell,
 }
 
 

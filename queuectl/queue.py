@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
-from queuectl.errors import NoJobs, QueueError, WrongState
+from queuectl.errors import InvalidInput, NoJobs, QueueError, WrongState
 from queuectl.files import remove
 from queuectl.home import open_home
-from queuectl.job import LAST, RUN_VARIABLES, Job, State, changes, clean, parse
+from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State, changes, clean, parse
 from queuectl.selection import Page, Selection, find, find_all
 from queuectl.storage import Added, Link, Run, Storage, open_storage
 
@@ -53,6 +53,8 @@ class Queue:
         new = [parse(over(common, fields), settings, cwd, now) for fields in jobs]
         if any(need.id == LAST for job in new for need in job.needs):
             new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
+        if not self.storage.is_shared:
+            check_shells(new)
         return self.storage.add(new, captured_environment())
 
     def place(self, added: Added) -> Place:
@@ -215,6 +217,13 @@ def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, An
     if given & {"delay", "run_at"}:
         given |= {"delay", "run_at"}
     return {**fields, **{name: value for name, value in defaults.items() if name not in given}}
+
+
+def check_shells(jobs: Iterable[NewJob]) -> None:
+    """Whether the shells that jobs name are there; where machines share a queue another one may have them."""
+    for shell in {job.shell for job in jobs if job.shell}:
+        if not config.is_there(shell):
+            raise InvalidInput(f"No {shell} is there to run it. Install it, or choose another with --shell")
 
 
 def current_directory() -> str:

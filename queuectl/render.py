@@ -95,6 +95,7 @@ def job_json(job: Job, runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "error_message": job.error_message,
         "worker": job.worker,
         "cwd": job.cwd,
+        "shell": job.shell,
     }
     if runs is not None:
         found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in runs])
@@ -146,6 +147,7 @@ def job_details(job: Job, runs: Sequence[Run]) -> str:
         ("tries", f"{job.attempts} of {job.max_retries + 1}"),
         ("time limit", f"{job.timeout} s" if job.timeout else "none"),
         ("directory", job.cwd),
+        ("shell", job.shell or ""),
         ("created", short(job.created_at)),
         ("not before", short(job.run_at)),
         ("started", short(job.started_at)),

@@ -15,10 +15,11 @@ from socket import gethostname
 from typing import NamedTuple
 
 from queuectl.config import Settings
+from queuectl.encoding import as_text
 from queuectl.files import remove, replace
 from queuectl.home import Home
 from queuectl.job import Job, Outcome, State
-from queuectl.platforms import runs
+from queuectl.platforms import CODE_PAGE, runs
 
 # How often the watcher is asked while a command runs; with it a finish is on disk within 0.2 s.
 TICK_SECONDS = 0.1
@@ -83,9 +84,7 @@ class Runner:
         return Outcome(exit_code, duration, output, stderr)
 
     def _start(self, job: Job, environment: Mapping[str, str], shell: str, mark: str) -> runs.Command:
-        argv = json.loads(job.argv) if job.argv else None
-        if argv is None or runs.needs_shell(argv):
-            argv = runs.shell_argv(shell, job.command)
+        argv = runs.list_argv(json.loads(job.argv)) if job.argv else runs.shell_argv(job.shell or shell, job.command)
         if environment is not self._environment:  # most jobs come from where the one before came from
             self._variables = runs.as_given(environment)
             self._environment = environment
@@ -145,7 +144,7 @@ class Spool:
         The file is empty afterwards: whoever follows the next run must not see what this one printed.
         """
         size = os.lseek(self._file, 0, os.SEEK_END)
-        text = as_text(self._last(min(size, most))) if size else ""
+        text = as_text(self._last(min(size, most)), CODE_PAGE, size > most) if size else ""
         if size > most:
             text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
             self._move(keep_as)
@@ -185,14 +184,11 @@ class Spool:
         remove(self.path)
 
 
-def as_text(data: bytes) -> str:
-    """Never fails; NUL, which PostgreSQL cannot store, becomes U+FFFD as what is not UTF-8 does."""
-    return data.decode("utf-8", "replace").replace("\0", "\ufffd")
-
-
 def cannot_start(job: Job, error: Exception) -> str:
     if isinstance(error, OSError) and not os.path.isdir(job.cwd):
         return f"cannot start: no directory {job.cwd!r} on {gethostname()}"
+    if isinstance(error, FileNotFoundError) and error.filename == job.shell:
+        return f"cannot start: no {job.shell} on {gethostname()}. Install it there, or choose another with --shell"
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot start: {error.filename!r}: {error.strerror}"
     return f"cannot start: {error}"

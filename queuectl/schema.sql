@@ -126,7 +126,9 @@ ALTER TABLE totals ADD COLUMN shard INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN idle INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE environments ADD COLUMN machine TEXT NOT NULL DEFAULT '';
 
--- version 3: everyday use. Labels; keys of which one job at a time may wait or run; jobs that wait for others to end
+-- version 3: everyday use. A job's own shell; labels; keys of which one job at a time may wait or run; jobs that wait for
+-- others to end
+ALTER TABLE jobs ADD COLUMN shell TEXT;
 ALTER TABLE jobs ADD COLUMN label TEXT;
 ALTER TABLE jobs ADD COLUMN unique_key TEXT;
 -- how many jobs must end before this one may enter the line

@@ -18,7 +18,8 @@ def main() -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we live
-        getattr(sys, name).reconfigure(errors="replace")  # a console that cannot show a letter is no reason to fail
+        # A console that cannot show a letter is no reason to fail, and what a job printed keeps its line ends.
+        getattr(sys, name).reconfigure(errors="replace", newline="\n")
     try:
         code = call(sys.argv[1:])
     except SystemExit as leaving:

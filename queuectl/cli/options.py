@@ -29,6 +29,7 @@ def job_options(function: Function) -> Function:
             ),
             click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
             click.option("--cwd", help="The directory to run in, instead of this one."),
+            click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
             click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
             click.option("--after", "depends_on", multiple=True, metavar="ID", help="Once this job is completed."),
             click.option("--after-any", multiple=True, metavar="ID", help="Once this job has ended, however it did."),

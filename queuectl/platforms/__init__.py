@@ -9,6 +9,7 @@ import sys
 
 if sys.platform == "win32":
     from queuectl.platforms.windows import (
+        CODE_PAGE,
         Watcher,
         boot_id,
         default_shell,
@@ -19,6 +20,7 @@ if sys.platform == "win32":
     )
 else:
     from queuectl.platforms.posix import (
+        CODE_PAGE,
         Watcher,
         boot_id,
         default_shell,
@@ -29,6 +31,7 @@ else:
     )
 
 __all__ = [
+    "CODE_PAGE",
     "Watcher",
     "boot_id",
     "default_shell",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 assert sys.platform != "win32"
 
+CODE_PAGE: str | None = None  # programs print UTF-8
 IN_MODIFY = 0x2
 
 

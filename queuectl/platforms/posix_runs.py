@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 assert sys.platform != "win32"
 
 from queuectl.platforms.posix import default_shell, start_time, stat_of
+from queuectl.platforms.shells import switches
 
 MARK = b"QUEUECTL_RUN"
 # Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
@@ -216,12 +217,17 @@ def is_written(file: int) -> bool:
 
 
 def shell_argv(shell: str, line: str) -> list[str]:
-    return [shell or default_shell(), "-c", line]
+    if shell == "none":
+        from shlex import split
+
+        return split(line)
+    shell = shell or default_shell()
+    return [shell, *switches(shell), line]
 
 
-def needs_shell(argv: Sequence[str]) -> bool:
-    """Whether this is a command of the shell's own; on POSIX each of them is a program too."""
-    return False
+def list_argv(argv: list[str]) -> list[str]:
+    """A program and its arguments as they are: whatever a shell here does itself is a program too."""
+    return argv
 
 
 # --- the guardian ---

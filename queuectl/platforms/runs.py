@@ -13,7 +13,7 @@ if sys.platform == "win32":
         hard_kill,
         is_written,
         kill_marked,
-        needs_shell,
+        list_argv,
         shell_argv,
     )
 else:
@@ -25,7 +25,7 @@ else:
         hard_kill,
         is_written,
         kill_marked,
-        needs_shell,
+        list_argv,
         shell_argv,
     )
 
@@ -37,6 +37,6 @@ __all__ = [
     "hard_kill",
     "is_written",
     "kill_marked",
-    "needs_shell",
+    "list_argv",
     "shell_argv",
 ]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROCESS_QUERY_LIMITED_INFORMATION, SYNCHRONIZE = 0x1000, 0x100000
 WAIT_TIMEOUT = 0x102
 SYSTEM_TIME_OF_DAY = 3
+CODE_PAGE: str | None = "oem"  # what programs print to a console in, unless they choose UTF-8
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
 ntdll = ctypes.WinDLL("ntdll")

@@ -22,6 +22,18 @@ import psutil
 
 assert sys.platform == "win32"
 
+from queuectl.platforms.shells import (
+    Verbatim,
+    batch_line,
+    builtin_line,
+    cmd_argv,
+    exact_argv,
+    first_word,
+    is_batch,
+    is_builtin,
+    is_cmd,
+    switches,
+)
 from queuectl.platforms.windows import (
     close_handle,
     created,
@@ -48,12 +60,6 @@ CREATE_SUSPENDED, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x4, 0x2000
 BASIC_ACCOUNTING, EXTENDED_LIMIT = 1, 9
 KILLED = 1  # the exit code of what we terminate
 
-# What cmd.exe does itself, and no program of that name does.
-BUILTINS = (
-    "assoc break call cd chdir cls color copy date del dir echo endlocal erase exit for ftype goto if md mkdir mklink "
-    "move path pause popd prompt pushd rd rem ren rename rmdir set setlocal shift start time title type ver verify vol"
-)
-
 
 class ExtendedLimit(ctypes.Structure):
     """JOBOBJECT_EXTENDED_LIMIT_INFORMATION, of which only the flags are of interest."""
@@ -78,6 +84,8 @@ _set_job = kernel_function("SetInformationJobObject", HANDLE, ctypes.c_int, LPVO
 _query_job = kernel_function("QueryInformationJobObject", HANDLE, ctypes.c_int, LPVOID, DWORD, LPVOID)
 _terminate_job = kernel_function("TerminateJobObject", HANDLE, UINT)
 ntdll.NtResumeProcess.argtypes = (HANDLE,)
+_split_line = ctypes.WinDLL("shell32").CommandLineToArgvW
+_split_line.argtypes, _split_line.restype = (LPWSTR, LPVOID), ctypes.POINTER(LPWSTR)
 
 
 # --- killing what is left of a run ---
@@ -131,10 +139,6 @@ def as_given(variables: Mapping[str, str]) -> dict[str, str]:
     return {name.upper(): value for name, value in variables.items()}
 
 
-class Verbatim(str):
-    """A part of a command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
-
-
 class Command:
     """The processes of one run: a Job Object of their own, marked in their environment."""
 
@@ -143,7 +147,7 @@ class Command:
     ) -> None:
         self.mark = mark
         env = {**env, MARK: mark}
-        line = _command_line([_program(argv[0], cwd, env), *argv[1:]])
+        line = _command_line(_program(argv[0], cwd, env), argv[1:], cwd)
         flags = subprocess.CREATE_NO_WINDOW | CREATE_SUSPENDED
         files: list[int] = []
         try:
@@ -240,8 +244,22 @@ def _program(name: str, cwd: str, env: Mapping[str, str]) -> str:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
-def _command_line(argv: Sequence[str]) -> str:
-    return " ".join(part if isinstance(part, Verbatim) else subprocess.list2cmdline([part]) for part in argv)
+def _command_line(program: str, arguments: Sequence[str], cwd: str) -> str:
+    if is_batch(program):
+        # Windows would hand a batch file to cmd.exe with quotes that cmd.exe does not understand.
+        words = [word for part in arguments for word in (_words(part) if isinstance(part, Verbatim) else [part])]
+        program, *arguments = exact_argv(default_shell(), batch_line(program, words))
+    if cwd.startswith("\\\\") and is_cmd(program):
+        raise ValueError(f"cmd.exe cannot run in {cwd}. Give the share a drive letter, or choose --shell powershell")
+    quoted = (part if isinstance(part, Verbatim) else subprocess.list2cmdline([part]) for part in arguments)
+    return " ".join([subprocess.list2cmdline([program]), *quoted])
+
+
+def _words(line: str) -> list[str]:
+    """The arguments in a part of a command line, as a program would read them."""
+    count = ctypes.c_int()
+    found = _split_line("program " + line, ctypes.byref(count))
+    return [found[place] for place in range(1, count.value)]
 
 
 def is_written(file: int) -> bool:
@@ -254,19 +272,15 @@ def is_written(file: int) -> bool:
 
 
 def shell_argv(shell: str, line: str) -> list[str]:
+    if shell == "none":
+        return first_word(line)
     shell = shell or default_shell()
-    name = os.path.basename(shell).lower().removesuffix(".exe")
-    if name == "cmd":
-        # With /s it takes off the outer quotes and reads the rest as it was typed.
-        return [shell, "/d", "/s", "/c", Verbatim(f'"{line}"')]
-    if name in ("powershell", "pwsh"):
-        return [shell, "-NoProfile", "-Command", line]
-    return [shell, "-c", line]
+    return cmd_argv(shell, line) if is_cmd(shell) else [shell, *switches(shell), line]
 
 
-def needs_shell(argv: Sequence[str]) -> bool:
-    """Whether this is a command of the shell's own."""
-    return argv[0].lower() in BUILTINS.split()
+def list_argv(argv: list[str]) -> list[str]:
+    """A program and its arguments as they are; what cmd.exe does itself is left to it."""
+    return exact_argv(default_shell(), builtin_line(argv)) if is_builtin(argv[0]) else argv
 
 
 # --- the guardian ---

@@ -1,0 +1,95 @@
+"""Command lines for shells, as pure text: what each one has to be given so that it reads what was meant."""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import re
+from collections.abc import Sequence
+
+# What cmd.exe does itself, and no program of that name does.
+BUILTINS = (
+    "assoc break call cd chdir cls color copy date del dir echo endlocal erase exit for ftype goto if md mkdir mklink "
+    "move path pause popd prompt pushd rd rem ren rename rmdir set setlocal shift start time title type ver verify vol"
+)
+PLAIN = re.compile(r"[\w#$*+./:?@\\-]+")  # what means the same to cmd.exe with and without quotes
+SPECIAL = re.compile(r'[%^&|<>()!"]')
+# cmd.exe cannot be told to take a percent sign as it is. But an empty piece of a variable after it, which expands to
+# nothing, keeps it from beginning the name of another.
+PERCENT = "%%cd:~,%"
+
+
+class Verbatim(str):
+    """A part of a Windows command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
+
+
+def switches(shell: str) -> list[str]:
+    """What comes between a shell, other than cmd.exe, and the line that it is to run."""
+    name = os.path.basename(shell).lower().removesuffix(".exe")
+    return ["-NoProfile", "-Command"] if name in ("powershell", "pwsh") else ["-c"]
+
+
+def is_cmd(shell: str) -> bool:
+    return ntpath.basename(shell).lower().removesuffix(".exe") == "cmd"
+
+
+def cmd_argv(cmd: str, line: str) -> list[str]:
+    # With /s it takes off the outer quotes and reads the rest as it was typed.
+    return [cmd, "/d", "/s", "/c", Verbatim(f'"{line}"')]
+
+
+def exact_argv(cmd: str, line: str) -> list[str]:
+    """For a line that was made here: without what a user may have switched on in cmd.exe, and with what it needs."""
+    return [cmd, "/e:on", "/v:off", *cmd_argv(cmd, line)[1:]]
+
+
+def is_batch(program: str) -> bool:
+    return program.lower().endswith((".bat", ".cmd"))
+
+
+def batch_line(script: str, arguments: Sequence[str]) -> str:
+    """A line for cmd.exe that calls a batch file with exactly these arguments, whatever is in them."""
+    return " ".join([_quoted(script), *map(_argument, arguments)])
+
+
+def is_builtin(program: str) -> bool:
+    return program.lower() in BUILTINS.split()
+
+
+def builtin_line(argv: Sequence[str]) -> str:
+    """A line for cmd.exe that does one of its own commands with exactly these arguments."""
+    name, *arguments = argv
+    if name.lower() == "echo":
+        # It prints quotes too, so it gets none: whatever could mean something is escaped.
+        return " ".join([name, *(SPECIAL.sub(r"^\g<0>", _one_line(text)) for text in arguments)])
+    for text in arguments:
+        if '"' in text:
+            raise ValueError(f"{name}, a command of cmd.exe's own, takes no quotes within an argument")
+    return " ".join([name, *map(_argument, arguments)])
+
+
+def first_word(line: str) -> list[str]:
+    """The program of a Windows command line, and what comes after it, which the program reads by its own rules."""
+    line = line.lstrip()
+    if line.startswith('"'):
+        program, _, rest = line[1:].partition('"')
+    else:
+        program, *more = line.split(maxsplit=1)
+        rest = "".join(more)
+    return [program, Verbatim(rest.strip())] if rest.strip() else [program]
+
+
+def _argument(text: str) -> str:
+    return text if PLAIN.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    # A quote is written twice, which cmd.exe and programs both read as one; backslashes before one are, for programs.
+    text = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2] * 2, _one_line(text))
+    return '"' + text.replace("%", PERCENT) + '"'
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text or "\r" in text:
+        raise ValueError("cmd.exe, which runs this, takes no line break within an argument")
+    return text

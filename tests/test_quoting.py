@@ -1,0 +1,230 @@
+"""What a person types arrives: arguments, lines for shells, batch files, lines without a shell, on both platforms."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import job
+
+from queuectl.errors import InvalidInput
+from queuectl.job import check_windows_directory
+from queuectl.platforms.shells import Verbatim, batch_line, builtin_line, exact_argv, first_word, switches
+
+from .conftest import Cli
+
+WINDOWS = os.name == "nt"
+SHOW = "import json, sys; print(json.dumps(sys.argv[1:]))"
+HARD = ["an arg with spaces", "50%", "a^b", "%PATH%", "$HOME", "'", '"', 'a\\"b', "tail\\", "*", "x&y|z>w", "!a!", ""]
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> str:
+    """A program, in a directory with a space in its name, that prints its arguments."""
+    path = tmp_path / "my tools" / "show.py"
+    path.parent.mkdir()
+    path.write_text(SHOW)
+    return str(path)
+
+
+def arguments(cli: Cli, *args: str) -> list[str]:
+    done = cli("run", *args)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+# --- several arguments, and a line ---
+
+
+def test_several_arguments_arrive_as_they_are(cli: Cli, show: str) -> None:
+    assert arguments(cli, "--", sys.executable, show, *HARD) == HARD
+
+
+def test_one_argument_is_a_line_for_the_platforms_shell_as_it_is(cli: Cli, show: str) -> None:
+    line = f'"{sys.executable}" "{show}" "an arg with spaces" 50% plain'
+    assert arguments(cli, line) == ["an arg with spaces", "50%", "plain"]
+    assert arguments(cli, "--command", line) == arguments(cli, "--", line)
+
+
+# --- the shells ---
+
+
+@pytest.mark.parametrize("way", ["option", "setting"])
+def test_none_runs_a_line_without_a_shell(cli: Cli, show: str, way: str) -> None:
+    line = f'"{sys.executable}" "{show}" "an arg with spaces" 50% "a && b" > $HOME %PATH%'
+    if way == "setting":
+        cli.ok("config", "set", "shell", "none")
+    found = arguments(cli, *(["--shell", "none"] if way == "option" else []), "--command", line)
+    assert found == ["an arg with spaces", "50%", "a && b", ">", "$HOME", "%PATH%"]
+
+
+@pytest.mark.skipif(WINDOWS, reason="bash there is a program of others")
+def test_bash_runs_a_line_and_the_setting_holds_for_the_others(cli: Cli) -> None:
+    assert cli("run", "--shell", "bash", "echo ${BASH_VERSION:+yes}").stdout == "yes\n"
+    assert cli("run", "echo ${BASH_VERSION:+yes}").stdout == "\n"
+    cli.ok("config", "set", "shell", "bash")
+    assert cli("run", "echo ${BASH_VERSION:+yes}").stdout == "yes\n"
+    assert cli("run", "--shell", "NONE", "echo ${BASH_VERSION:+yes}").stdout == "${BASH_VERSION:+yes}\n"
+
+
+@pytest.mark.skipif(not WINDOWS, reason="cmd.exe is a program of Windows's")
+def test_cmd_runs_a_line_whatever_the_setting_says(cli: Cli) -> None:
+    cli.ok("config", "set", "shell", "none")
+    assert cli("run", "--shell", "cmd", "echo %OS%&& echo two").stdout.split() == ["Windows_NT", "two"]
+
+
+def test_the_shell_of_a_job_is_shown_and_given_in_json_too(cli: Cli) -> None:
+    cli.ok("enqueue", json.dumps({"id": "a", "command": "true", "shell": "none"}))
+    cli.ok("enqueue", "--id", "b", "true")
+    assert (job(cli, "a")["shell"], job(cli, "b")["shell"]) == ("none", None)
+    assert re.search(r"^shell +none$", cli.ok("show", "a"), re.MULTILINE)
+
+
+def test_an_unknown_shell_is_refused_and_so_is_one_for_a_list(cli: Cli) -> None:
+    for done, said in (
+        (cli("enqueue", "--shell", "fish", "true"), "shell cannot be 'fish'. It takes cmd, powershell, pwsh, bash or"),
+        (cli("enqueue", '{"command": "true", "shell": 3}'), "shell cannot be 3"),
+        (cli("enqueue", "--shell", "bash", "--", "echo", "hi"), "several arguments run without one"),
+    ):
+        assert done.returncode == 2 and said in done.stderr
+    cli.ok("enqueue", "--shell", "none", "--", "echo", "hi")
+
+
+def test_a_shell_that_is_not_there_is_refused_when_it_is_chosen(cli: Cli, tmp_path: Path) -> None:
+    done = cli("enqueue", "--shell", "pwsh", "true", PATH=str(tmp_path))
+    assert done.returncode == 2 and "No pwsh is there to run it. Install it, or choose another" in done.stderr
+    assert json.loads(cli.ok("list", "--json")) == []
+
+
+def test_a_shell_that_is_gone_when_the_job_runs_is_named(cli: Cli, tmp_path: Path) -> None:
+    pwsh = tmp_path / ("pwsh.exe" if WINDOWS else "pwsh")
+    shutil.copy(sys.executable, pwsh)
+    cli.ok("enqueue", "--id", "a", "--max-retries", "0", "--shell", "pwsh", "true", PATH=str(tmp_path))
+    pwsh.unlink()
+    cli.ok("worker", "start")
+    assert "cannot start: no pwsh on" in cli("logs", "-f", "a").stderr
+
+
+@pytest.mark.skipif(WINDOWS, reason="Windows leaves it to the program how it reads its line")
+def test_a_line_that_cannot_be_split_is_refused_without_a_shell(cli: Cli) -> None:
+    done = cli("enqueue", "--shell", "none", "echo 'oops")
+    assert done.returncode == 2 and "No closing quotation" in done.stderr
+    assert cli("enqueue", "echo 'oops").returncode == 0
+
+
+def test_powershell_reads_no_profile() -> None:
+    for shell in ("pwsh", "powershell", "/opt/microsoft/PowerShell.exe"):
+        assert switches(shell) == ["-NoProfile", "-Command"]
+    assert switches("bash") == switches("/bin/zsh") == ["-c"]
+
+
+# --- what cmd.exe is given ---
+
+
+def test_a_batch_file_gets_its_arguments_in_quotes_that_cmd_and_programs_both_read() -> None:
+    assert batch_line(r"C:\my tools\t.cmd", ["plain", "/s", "a b", ""]) == r'"C:\my tools\t.cmd" plain /s "a b" ""'
+    assert batch_line("t.cmd", ["a^b", "x&calc", "a=b", "!x!"]) == '"t.cmd" "a^b" "x&calc" "a=b" "!x!"'
+    assert batch_line("t.cmd", ['say "hi"', 'a\\"b', "tail \\"]) == '"t.cmd" "say ""hi""" "a\\\\""b" "tail \\\\"'
+
+
+def test_a_percent_sign_for_a_batch_file_begins_no_variable() -> None:
+    assert batch_line("t.cmd", ["%PATH%"]) == '"t.cmd" "%%cd:~,%PATH%%cd:~,%"'
+
+
+def test_a_line_break_cannot_be_given_to_a_batch_file() -> None:
+    for text in ("a\nb", "a\r"):
+        with pytest.raises(ValueError, match="no line break"):
+            batch_line("t.cmd", [text])
+
+
+def test_echo_of_cmd_prints_its_arguments_and_no_quotes() -> None:
+    assert builtin_line(["echo", "50%", "a^b", 'say "hi"', "x & y"]) == 'echo 50^% a^^b say ^"hi^" x ^& y'
+
+
+def test_other_commands_of_cmds_own_get_quotes_and_take_none_within() -> None:
+    assert builtin_line(["mkdir", "my dir", "50%"]) == 'mkdir "my dir" "50%%cd:~,%"'
+    with pytest.raises(ValueError, match="takes no quotes"):
+        builtin_line(["del", 'a"b'])
+
+
+@pytest.mark.parametrize(
+    ("line", "program", "rest"),
+    [
+        ("prog a  b", "prog", "a  b"),
+        ("  prog\ta", "prog", "a"),
+        (r'"C:\my tools\p.exe" "a b" c', r"C:\my tools\p.exe", '"a b" c'),
+        ("prog", "prog", None),
+        ('"prog"', "prog", None),
+    ],
+)
+def test_the_program_of_a_windows_line_is_its_first_word(line: str, program: str, rest: str | None) -> None:
+    found = first_word(line)
+    assert found == [program, *([rest] if rest else [])]
+    assert all(isinstance(part, Verbatim) for part in found[1:])
+
+
+@pytest.fixture
+def batch(tmp_path: Path, show: str) -> str:
+    path = tmp_path / "my tools" / "tool.cmd"
+    path.write_text(f'@"{sys.executable}" "{show}" %*\n')
+    return str(path)
+
+
+@pytest.mark.skipif(not WINDOWS, reason="only Windows has batch files")
+def test_a_batch_file_gets_what_was_typed_and_starts_nothing_else(cli: Cli, batch: str) -> None:
+    # Wine's cmd.exe, other than that of Windows, reads a percent sign in a batch file's arguments once more.
+    hard = [text for text in HARD if "%" not in text] + ["x&echo hacked", '"&echo hacked&"']
+    assert arguments(cli, "--", batch, *hard) == hard
+    assert arguments(cli, "--shell", "none", "--command", f'"{batch}" "a b" x^&y') == ["a b", "x^&y"]
+
+
+@pytest.mark.skipif(not WINDOWS, reason="only Windows has cmd.exe")
+def test_what_cmd_does_itself_gets_what_was_typed(cli: Cli) -> None:
+    assert cli("run", "--", "echo", "50%", "a^b", "%PATH%", "x & y", '"').stdout == '50% a^b %PATH% x & y "\r\n'
+    cli.ok("run", "--", "mkdir", "my %PATH% dir")
+    assert (cli.cwd / "my %PATH% dir").is_dir()
+
+
+@pytest.mark.skipif(not WINDOWS, reason="only Windows has cmd.exe")
+def test_cmd_reads_a_percent_sign_as_one() -> None:
+    cmd, *rest = exact_argv("cmd.exe", builtin_line(["rem"]))
+    line = f'{cmd} {" ".join(rest[:-1])} "echo {batch_line("t", ["%PATH%", "50%"])}"'
+    assert subprocess.run(line, capture_output=True, check=True).stdout == b'"t" "%PATH%" "50%"\r\n'
+
+
+# --- directories ---
+
+
+def test_cmd_is_refused_in_a_share_and_the_others_are_not() -> None:
+    share = r"\\server\share\films"
+    for shell in ("", "cmd", r"C:\Windows\System32\CMD.EXE"):
+        with pytest.raises(InvalidInput, match=r"net use X: \\\\server\\share`.*--shell powershell"):
+            check_windows_directory(share, shell)
+    for shell in ("powershell", "none", "bash"):
+        check_windows_directory(share, shell)
+    check_windows_directory(r"C:\films", "cmd")
+
+
+def test_a_directory_too_long_for_windows_is_refused_whatever_the_shell() -> None:
+    check_windows_directory("C:\\" + "a" * 255, "none")
+    with pytest.raises(InvalidInput, match=r"259 characters.*subst X:"):
+        check_windows_directory("C:\\" + "a" * 256, "none")
+
+
+@pytest.mark.skipif(not WINDOWS, reason="only Windows has a limit so low")
+def test_a_long_directory_gets_a_clear_error_at_enqueue(cli: Cli) -> None:
+    deep = cli.cwd
+    while len(str(deep)) < 280:
+        deep = deep / ("d" * 40)
+    os.makedirs("\\\\?\\" + str(deep))
+    done = cli("enqueue", "--cwd", str(deep), "true")
+    assert done.returncode == 2 and f"is {len(str(deep))} characters long" in done.stderr
+    done = cli("enqueue", "--cwd", "\\\\?\\" + str(cli.cwd), "echo hi")
+    assert done.returncode == 2 and "cmd.exe cannot run in" in done.stderr
