@@ -70,7 +70,7 @@ ONE_JOB = {
     # malformed
     "an open brace": (['{"command": "true"'], "begins like JSON", "PowerShell", "--file"),
     "quotes eaten by a Windows shell": (["{id: job1, command: echo hi}"], "PowerShell", "cmd.exe", "--command"),
-    "single quotes": (["{'command': 'true'}"], "begins like JSON"),
+    "a single quote too many": (["{'command': 'it's'}"], "begins like JSON"),
     "something after the object": (['{"command": "true"} x'], "begins like JSON"),
     "braces too deep": (['{"a":' * 20_000], "begins like JSON"),
     "a list": (['["echo", "hi"]'], "not an object", '{"command": "echo hi"}'),
@@ -221,7 +221,8 @@ def test_the_bad_line_may_be_the_first_or_the_last_or_come_from_stdin(unchanged:
     bad, good = as_json(priority=99), as_json(priority=9)
     refused(unchanged("enqueue", "--file", "-", input=f"{bad}\n{good}\n"), USAGE, "Line 1 of stdin")
     refused(unchanged("enqueue", "--file", "-", input=f"{good}\r\n{good}\r\n{bad}"), USAGE, "Line 3 of stdin")
-    refused(unchanged("enqueue", "--file", "-", input="true".encode("utf-16")), USAGE, "Line 1 of stdin", "UTF-8")
+    refused(unchanged("enqueue", "--file", "-", input="ü".encode("latin-1")), USAGE, "Line 1 of stdin", "UTF-8")
+    refused(unchanged("enqueue", "--file", "-", input="x".encode("utf-16")[:-1]), USAGE, "Line 1 of stdin", "UTF-8")
 
 
 def test_an_option_that_is_wrong_for_all_lines_is_refused(unchanged: Cli) -> None:

@@ -228,3 +228,97 @@ def test_a_long_directory_gets_a_clear_error_at_enqueue(cli: Cli) -> None:
     assert done.returncode == 2 and f"is {len(str(deep))} characters long" in done.stderr
     done = cli("enqueue", "--cwd", "\\\\?\\" + str(cli.cwd), "echo hi")
     assert done.returncode == 2 and "cmd.exe cannot run in" in done.stderr
+
+
+# --- JSON ---
+
+JOB1 = {"id": "job1", "command": "echo hi", "priority": 8}
+TYPED = '{"id": "job1", "command": "echo hi", "priority": 8}'
+INSTEAD = 'queuectl enqueue --id job1 --command "echo hi" --priority 8, or put the JSON in a file'
+
+
+def microsoft_words(line: str) -> list[str]:
+    """A command line as Windows programs split it into arguments: how it looks to us after a shell passed it on."""
+    words, word, quoted, place = [], "", False, 0
+    begun = False
+    while place < len(line):
+        letter = line[place]
+        if letter == "\\" and line[place + 1 : place + 2] == '"':
+            word, place, begun = word + '"', place + 2, True
+        elif letter == '"' and quoted and line[place + 1 : place + 2] == '"':
+            word, place = word + '"', place + 2
+        elif letter == '"':
+            quoted, place, begun = not quoted, place + 1, True
+        elif letter == " " and not quoted:
+            words += [word] if begun else []
+            word, place, begun = "", place + 1, False
+        else:
+            word, place, begun = word + letter, place + 1, True
+    return words + ([word] if begun else [])
+
+
+UNDERSTOOD = {
+    "in cmd.exe, its quotes escaped": '"' + TYPED.replace('"', '\\"') + '"',
+    "in cmd.exe, its quotes doubled": '"' + TYPED.replace('"', '""') + '"',
+    "in cmd.exe, escaped and in single quotes": "'" + TYPED.replace('"', '\\"') + "'",
+    "in PowerShell 5, its quotes escaped": '"' + TYPED.replace('"', '\\"') + '"',
+    "anywhere, with single quotes within": '"' + TYPED.replace('"', "'") + '"',
+}
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD)
+def test_json_is_understood_where_there_is_one_way_to(cli: Cli, case: str) -> None:
+    assert cli.ok("enqueue", *microsoft_words(UNDERSTOOD[case])) == "job1\n"
+    found = job(cli, "job1")
+    assert {name: found[name] for name in JOB1} == JOB1
+
+
+EATEN = {
+    # PowerShell 5 puts quotes around what has a space in it, and escapes none of those within.
+    "in PowerShell 5": f'"{TYPED}"',
+    "in PowerShell 5 without spaces": '{"id":"job1","command":"echo hi","priority":8}',
+    "in cmd.exe in single quotes": f"'{TYPED}'",
+    "in cmd.exe in single quotes without spaces": f"'{TYPED.replace(', ', ',').replace(': ', ':')}'",
+}
+
+
+@pytest.mark.parametrize("case", EATEN)
+def test_json_whose_quotes_are_gone_is_refused_with_how_to_write_this_job_there(cli: Cli, case: str) -> None:
+    words = microsoft_words(EATEN[case])
+    assert '"' not in "".join(words)
+    done = cli("enqueue", *words)
+    assert done.returncode == 2 and INSTEAD in done.stderr and "--file jobs.jsonl" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert json.loads(cli.ok("list", "--json")) == []
+
+
+def test_a_piece_of_json_that_looks_like_an_option_is_no_option(cli: Cli) -> None:
+    for words in (["{id: job1, command: ls", "-l}"], ["-p", "9", "'{command:", "ls", "-x", "y,", "id:", "job1}'"]):
+        done = cli("enqueue", *words)
+        assert done.returncode == 2 and "JSON that was taken apart" in done.stderr
+        assert "--id job1" in done.stderr and '--command "ls -' in done.stderr
+    assert "No such option" in cli("enqueue", "--prio", "9", "echo {a: b}").stderr
+
+
+def test_what_the_advice_says_works(cli: Cli) -> None:
+    said = cli("enqueue", *microsoft_words(EATEN["in PowerShell 5"])).stderr
+    advised = said.partition("write queuectl ")[2].partition(", or put")[0]
+    assert cli.ok(*microsoft_words(advised)) == "job1\n"
+    found = job(cli, "job1")
+    assert {name: found[name] for name in JOB1} == JOB1
+
+
+@pytest.mark.parametrize(
+    "line", ["{ echo a; echo b; }", "{ echo a; } > x", '{ "my prog" x; }', "{\n  echo a\n}", "{ a & }"]
+)
+def test_a_group_of_a_shells_is_no_json(cli: Cli, line: str) -> None:
+    cli.ok("enqueue", "--id", "a", line)
+    assert job(cli, "a")["command"] == line
+
+
+def test_a_file_as_powershell_5_writes_it_is_read(cli: Cli) -> None:
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        text = f'{{"command": "echo ü ✓", "priority": 9}}\r\n\r\necho {encoding}\r\n'
+        cli.ok("enqueue", "--file", "-", input=mark + text.encode(encoding))
+    found = [listed["command"] for listed in json.loads(cli.ok("list", "--json"))]
+    assert found == ["echo utf-16-be", "echo ü ✓", "echo utf-16-le", "echo ü ✓"]

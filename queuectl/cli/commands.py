@@ -81,6 +81,10 @@ def call(arguments: list[str]) -> int:
         click.echo(error.format_message(), err=True)
         return 2
     except click.UsageError as error:
+        if arguments[:1] == ["enqueue"]:
+            from queuectl.cli.typed_json import refuse_pieces
+
+            refuse_pieces(arguments[1:])
         path = error.ctx.command_path if error.ctx else "queuectl"
         raise InvalidInput(f"{sentence(error.format_message())} See: {path} --help") from error
     except click.ClickException as error:

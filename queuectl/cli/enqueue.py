@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from queuectl.cli.hand_in import announce, enqueue_file, json_object
+from queuectl.cli.hand_in import announce, enqueue_file
 from queuectl.cli.options import command_of, job_fields, job_options
+from queuectl.cli.typed_json import from_pieces, typed_object
 from queuectl.errors import InvalidInput
 from queuectl.queue import Queue
 
@@ -36,8 +37,9 @@ def enqueue(command: tuple[str, ...], path: str | None, line: str | None, **opti
         if wanted is not None or "id" in fields:
             raise InvalidInput("--file brings its own commands and ids. Leave out the command and --id")
         added = enqueue_file(queue, path, fields)
-    elif isinstance(wanted, str) and line is None and (given := json_object(wanted)) is not None:
-        added = queue.enqueue_all([given | fields])
     else:
-        added = queue.enqueue_all([dict(fields, command=wanted)])
+        given = None
+        if command:
+            given = typed_object(command[0]) if len(command) == 1 else from_pieces(command)
+        added = queue.enqueue_all([dict(fields, command=wanted) if given is None else given | fields])
     announce(queue, added)

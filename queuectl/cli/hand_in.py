@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
+from queuectl.cli.typed_json import json_object, typed_object
 from queuectl.errors import DuplicateJob, InvalidInput, QueueError, StorageError, sentence
 from queuectl.queue import Queue
 from queuectl.storage import Added
+
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def hand_in_one(text: str) -> None:
     """A line for the shell, or a JSON object, as it was typed and with nothing more said of it."""
     queue = Queue()
-    given = json_object(text)
+    given = typed_object(text)
     announce(queue, queue.enqueue_all([{"command": text} if given is None else given]))
 
 
@@ -25,27 +28,6 @@ def announce(queue: Queue, added: list[Added]) -> None:
     sys.stdout.flush()
     with suppress(StorageError):  # it is stored, and that is what was asked for
         tell_place(queue, added)
-
-
-def json_object(text: str) -> dict[str, Any] | None:
-    """The object, if the text is JSON; None if it is a command line: a shell's `[ -f x ]` is no JSON."""
-    start = text.lstrip()[:1]
-    if start not in ("{", "["):
-        return None
-    import json
-
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if start == "[":
-            return None
-        raise InvalidInput(
-            f"This begins like JSON but is not: {error}. PowerShell and cmd.exe eat quotes: there write it as "
-            '--id NAME --command "echo hi", or put it in a file and use --file FILE'
-        ) from None
-    if not isinstance(found, dict):
-        raise InvalidInput('This is JSON but not an object. Write it like {"command": "echo hi"}')
-    return found
 
 
 def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any]) -> list[Added]:
@@ -74,18 +56,28 @@ class Lines:
 
     def fields(self) -> Iterator[dict[str, Any]]:
         with self._open() as file:
-            for number, data in enumerate(file, 1):
-                self.number = number
-                try:
-                    text = data.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                except UnicodeDecodeError:
-                    raise InvalidInput("it is not UTF-8. Save the file as UTF-8") from None
+            for text in self._texts(file):
                 if text:
                     given = json_object(text)
                     if given and "id" in given:
-                        self.line_of[str(given["id"])] = number
+                        self.line_of[str(given["id"])] = self.number
                     yield {"command": text} if given is None else given
         self.number = 0
+
+    def _texts(self, file: IO[bytes]) -> Iterator[str]:
+        """Each line without the space around it: UTF-8, or UTF-16 with its mark, as PowerShell 5's `>` writes it."""
+        import io
+
+        mark = file.peek(2)[:2] if isinstance(file, io.BufferedReader) else b""
+        lines: Iterable[Any] = io.TextIOWrapper(file, "utf-16") if mark in UTF_16_MARKS else file
+        self.number = 1
+        try:
+            for number, line in enumerate(lines, 1):
+                self.number = number
+                text = line if isinstance(line, str) else line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield text.strip()
+        except UnicodeDecodeError:
+            raise InvalidInput("it is not UTF-8. Save the file as UTF-8") from None
 
     def _open(self) -> IO[bytes]:
         if self.path == "-":

@@ -1,0 +1,101 @@
+"""JSON as a person typed it, after a shell has had its way with the quotes.
+
+What can be understood in one way only is taken. The rest is refused with what to write there instead, in the user's
+own words: PowerShell 5, and cmd.exe where single quotes are typed, take the double quotes out, and then nobody can tell
+where a command ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from queuectl.errors import InvalidInput
+from queuectl.job import CHECKS
+
+# A group of a shell's, `{ echo a; echo b; }`: a space after the brace, and an end of a command before the other one.
+GROUP = re.compile(r"\{\s.*[;&\n]\s*\}", re.DOTALL)
+NAMED = re.compile(r"""\{\s*("[^"]*"|'[^']*'|[\w-]+)\s*:""")
+FIELD = re.compile(rf"""[{{,]\s*["']?({"|".join(CHECKS)})["']?\s*:""")
+PLAIN = re.compile(r"[\w./:+-]+")
+LONGEST_SHOWN = 200
+
+
+def typed_object(text: str) -> dict[str, Any] | None:
+    """The object that was typed; None if it is a line for the shell."""
+    text = unwrapped(text)
+    try:
+        return json_object(text)
+    except InvalidInput as error:
+        if '"' not in text and text.startswith("{'"):
+            try:
+                return json_object(text.replace("'", '"'))
+            except InvalidInput:
+                pass
+        raise InvalidInput(f"{error}. {advice(text)}") from None
+
+
+def unwrapped(text: str) -> str:
+    """Without the single quotes around it: cmd.exe knows none, and leaves them where they are."""
+    bare = text.strip()
+    return bare[1:-1] if bare.startswith("'{") and bare.endswith("}'") else text
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The object, if the text is JSON; None if it is a line for the shell: `[ -f x ]` and `{ echo a; }` are no JSON."""
+    start = text.lstrip()[:1]
+    if start not in ("{", "["):
+        return None
+    import json
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if start == "[" or (GROUP.match(text.lstrip()) and not NAMED.match(text.lstrip())):
+            return None
+        raise InvalidInput(f"This begins like JSON but is not: {error}") from None
+    if not isinstance(found, dict):
+        raise InvalidInput('This is JSON but not an object. Write it like {"command": "echo hi"}')
+    return found
+
+
+def from_pieces(pieces: tuple[str, ...]) -> dict[str, Any] | None:
+    """The object that a shell has taken apart at its spaces; None if this is a program with its arguments."""
+    text = " ".join(pieces)
+    return typed_object(text) if NAMED.match(text.removeprefix("'")) else None
+
+
+def refuse_pieces(arguments: list[str]) -> None:
+    """What was taken for a wrong option may be a piece of JSON that a shell has taken apart."""
+    for place in range(len(arguments)):
+        text = unwrapped(" ".join(arguments[place:]))
+        if NAMED.match(text):
+            raise InvalidInput(f"This is JSON that was taken apart. {advice(text)}")
+
+
+def advice(text: str) -> str:
+    """How to say the same where quotes get lost."""
+    words = [f"--{name.replace('_', '-')} {quoted(value)}" for name, value in recognised(text).items()]
+    line = " ".join(words or ["--id NAME", '--command "echo hi"'])
+    return (
+        f"PowerShell and cmd.exe take quotes out of JSON: there write queuectl enqueue {line}, "
+        "or put the JSON in a file and write queuectl enqueue --file jobs.jsonl"
+    )
+
+
+def recognised(text: str) -> dict[str, str]:
+    """What is still to be seen of a job in text that was JSON, if its command is."""
+    found: dict[str, str] = {}
+    places = list(FIELD.finditer(text))
+    for place, after in zip(places, [*places[1:], None]):
+        value = text[place.end() : after.start()] if after else text[place.end() :].strip().removesuffix("}")
+        value = value.strip(" \t,\"'")
+        if value and len(value) <= LONGEST_SHOWN and place[1] != "env":
+            found[place[1]] = value
+    return found if "command" in found else {}
+
+
+def quoted(value: str) -> str:
+    if PLAIN.fullmatch(value):
+        return value
+    return f"'{value}'" if '"' in value else f'"{value}"'
