@@ -57,10 +57,13 @@ def _text_of(path: str) -> str:
     return ""
 
 
+def usual_home() -> str:
+    return os.path.join(os.path.expanduser("~"), ".queuectl")
+
+
 def open_home(wanted: str | None = None) -> Home:
     """This directory, or the one that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
-    wanted = wanted or os.environ.get("QUEUECTL_HOME") or os.path.join(os.path.expanduser("~"), ".queuectl")
-    root = os.path.abspath(wanted)
+    root = os.path.abspath(wanted or os.environ.get("QUEUECTL_HOME") or usual_home())
     home = Home(root)
     if not os.path.isdir(home.logs):
         try:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
 from queuectl.storage import Run
 from queuectl.times import iso, short, spoken
+
+if TYPE_CHECKING:
+    from queuectl.autostart import Autostart
 
 COLOURS = {
     State.PENDING: "cyan",
@@ -217,6 +220,18 @@ def worker_table(standings: Sequence[Standing], now: int) -> str:
         )
     hosts = ["host"] if several else []
     return table(rows, ["worker", *hosts, "pid", "state", "job", "jobs done", "memory", "heartbeat", "started"])
+
+
+def autostart_json(found: Autostart | None) -> dict[str, Any]:
+    if found is None:
+        return {"enabled": False, "current": None, "count": None, "kind": None, "place": None}
+    return {
+        "enabled": found.is_active,
+        "current": found.is_current,
+        "count": found.workers,
+        "kind": found.kind,
+        "place": found.place,
+    }
 
 
 # --- figures ---

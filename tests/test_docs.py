@@ -289,6 +289,7 @@ SHAPES: dict[str, Shape] = {
     "status": documented("Status") | each("workers", WORKER),
     "worker list": each("", WORKER),
     "worker health": each("", WORKER),
+    "worker autostart status": documented("Autostart"),
     "metrics": documented("Metrics"),
     "config list": SETTING,
     "config get": {"max_retries": SETTING["max_retries"]},

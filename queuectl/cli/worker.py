@@ -7,6 +7,7 @@ import sys
 import click
 
 from queuectl import render
+from queuectl.cli.autostart import autostart
 from queuectl.cli.options import as_json as json_option
 from queuectl.liveness import Standing
 from queuectl.queue import Queue
@@ -26,6 +27,9 @@ def worker() -> None:
     Example:
       queuectl worker start --count 3
     """
+
+
+worker.add_command(autostart)
 
 
 @worker.command()

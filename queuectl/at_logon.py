@@ -1,0 +1,77 @@
+"""What runs when the user logs on: start the workers that are not there yet; or stop them, when the session ends.
+
+It is started as a file, without a console, so what it has to say goes to a log.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if not __package__:  # started as a file: the package is to be found, and not what is in it
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+import argparse
+import time
+
+from queuectl import platforms
+from queuectl.errors import QueueError, StorageError
+from queuectl.event_log import EventLog
+from queuectl.home import Home, open_home
+from queuectl.liveness import Condition, conditions, is_here
+from queuectl.storage import Storage, open_storage
+from queuectl.worker_manager import WorkerManager
+
+PATIENT_SECONDS, RETRY_SECONDS = 600.0, 5.0  # at logon the network may not be there yet, nor the database behind it
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--stop", action="store_true")
+    options = parser.parse_args()
+    home = open_home(options.home)
+    log = EventLog(os.path.join(home.logs, "autostart.log"))
+    try:
+        if options.stop:
+            stop(home, log)
+        else:
+            start(home, options.count, log)
+        return 0
+    except QueueError as error:
+        log.error(str(error))
+    except Exception:
+        log.exception("the workers could not be started or stopped")
+    return 1
+
+
+def start(home: Home, count: int, log: EventLog) -> None:
+    """As many as are missing: whoever logs on twice, or has started some already, does not get more."""
+    with platforms.locked(os.path.join(home.root, "autostart.lock")):
+        storage = patiently_opened(home, log)
+        here = [worker for worker, found in conditions(storage) if found is Condition.ALIVE and is_here(worker)]
+        up = WorkerManager(home, storage, log.info).start(max(0, count - len(here)))
+    log.info(f"{len(here)} workers were there, {len(up)} were started")
+
+
+def stop(home: Home, log: EventLog) -> None:
+    storage = open_storage(home)
+    for name, _ in WorkerManager(home, storage, log.info).stop(storage.settings().stop_grace):
+        log.info(f"worker {name} has stopped")
+
+
+def patiently_opened(home: Home, log: EventLog) -> Storage:
+    give_up = time.monotonic() + PATIENT_SECONDS
+    while True:
+        try:
+            return open_storage(home)
+        except StorageError as error:
+            if time.monotonic() > give_up:
+                raise
+            log.warning(f"{error}; trying again")
+            time.sleep(RETRY_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
