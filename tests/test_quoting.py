@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,8 @@ from queuectl.errors import InvalidInput
 from queuectl.job import check_windows_directory
 from queuectl.platforms.shells import Verbatim, batch_line, builtin_line, exact_argv, first_word, switches
 
-from .conftest import Cli
+from .conftest import ROOT, Cli
+from .test_docs import blocks, masked, section
 
 WINDOWS = os.name == "nt"
 SHOW = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -322,3 +325,39 @@ def test_a_file_as_powershell_5_writes_it_is_read(cli: Cli) -> None:
         cli.ok("enqueue", "--file", "-", input=mark + text.encode(encoding))
     found = [listed["command"] for listed in json.loads(cli.ok("list", "--json"))]
     assert found == ["echo utf-16-be", "echo ü ✓", "echo utf-16-le", "echo ü ✓"]
+
+
+# --- the first session of docs/windows.md ---
+
+PAGE = (ROOT / "docs" / "windows.md").read_text(encoding="utf-8")
+
+
+def powershell_5_words(line: str) -> list[str]:
+    """PowerShell 5 puts double quotes around what was in single ones, and escapes none of those within."""
+    return microsoft_words(re.sub(r"'([^']*)'", r'"\1"', line))
+
+
+@pytest.mark.parametrize(
+    ("title", "prompt", "words"),
+    [
+        ("The first session in PowerShell", "PS C:\\films> queuectl ", powershell_5_words),
+        ("The first session in cmd.exe", "C:\\films> queuectl ", microsoft_words),
+    ],
+)
+def test_the_first_session_on_windows_is_real(
+    cli: Cli, title: str, prompt: str, words: Callable[[str], list[str]]
+) -> None:
+    [session] = blocks(section(PAGE, title), "text")
+    steps = [step.partition("\n") for step in session.split(prompt)[1:]]
+    assert len(steps) == 10 and steps[-1][0] == "worker stop"
+    try:
+        for line, _, shown in steps:
+            if "autostart" in line and not WINDOWS:
+                continue  # this is another platform's way
+            done = cli(*words(line))
+            said = re.sub(r"\\queuectl-\w+\.", r"\\queuectl.", done.stdout + done.stderr)  # a home other than the usual
+            if not WINDOWS:
+                shown = shown.replace('"an arg with spaces" 50% a^b', shlex.join(["an arg with spaces", "50%", "a^b"]))
+            assert masked(said.replace("\r\n", "\n")) == masked(shown), line
+    finally:
+        cli("worker", "autostart", "disable", XDG_CONFIG_HOME=str(cli.home))
