@@ -72,7 +72,11 @@ def line(cli: Cli, key: str = "Exec") -> list[str]:
     if not is_unit:
         text = text.replace("\\\\", "\\")  # as of every value in a desktop entry
     words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r'"((?:[^"\\]|\\.)*)"', text)]
-    return [word.replace("%%", "%").replace("$$", "$" if is_unit else "$$") for word in words]
+    specials = "%$" if is_unit else "%"  # written twice where they are to mean nothing
+    for letter in specials:
+        assert letter not in "".join(words).replace(letter * 2, ""), f"a lone {letter} would be read as something else"
+        words = [word.replace(letter * 2, letter) for word in words]
+    return words
 
 
 def registered(place: str) -> str:
