@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import traceback
-from contextlib import suppress
 
 from queuectl.files import replace
 
@@ -23,6 +22,7 @@ class EventLog:
     def _open(self) -> None:
         self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._size = os.fstat(self._file).st_size
+        self._rotate_at = MOST_BYTES
 
     def info(self, event: str) -> None:
         self._write("INFO", event)
@@ -53,15 +53,19 @@ class EventLog:
         except OSError:
             return  # a full disk is no reason for a worker to fail
         self._size += len(data)
-        if self._size > MOST_BYTES:
+        if self._size > self._rotate_at:
             self._rotate()
 
     def _rotate(self) -> None:
         os.close(self._file)
-        with suppress(OSError):  # somebody reads it: it grows on, and is rotated later
-            for number in range(FILES_KEPT - 1, 0, -1):
-                older = f"{self.path}.{number}"
-                if os.path.exists(older):
-                    replace(older, f"{self.path}.{number + 1}")
-            replace(self.path, f"{self.path}.1")
-        self._open()
+        try:
+            # This one first: if somebody has it open on Windows nothing has been moved.
+            replace(self.path, f"{self.path}.0")
+            for number in range(FILES_KEPT - 1, -1, -1):
+                if os.path.exists(f"{self.path}.{number}"):
+                    replace(f"{self.path}.{number}", f"{self.path}.{number + 1}")
+            self._open()
+        except OSError as error:
+            self._open()
+            self._rotate_at = self._size + MOST_BYTES // 10  # each try costs the worker half a second
+            self.warning(f"this log could not be rotated, and grows on: {error}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 TRIES, TRY_SECONDS = 25, 0.02
 
@@ -15,10 +14,15 @@ def replace(path: str, to: str) -> None:
     _insist(lambda: os.replace(path, to))
 
 
-def remove(path: str) -> None:
-    """Remove the file, if it is there and can be: a file too many is no reason to fail."""
-    with suppress(OSError):
+def remove(path: str) -> bool:
+    """Remove the file if it can be, and say whether it is gone: a file too many is no reason to fail."""
+    try:
         _insist(lambda: os.remove(path))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _insist(action: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queuectl import config
@@ -150,13 +150,17 @@ class Queue:
         self.delete_all(jobs)
         return jobs
 
-    def delete_all(self, jobs: Sequence[Job]) -> int:
-        """Delete those of the jobs that are still what they were when they were chosen; says how many."""
+    def delete_all(self, jobs: Sequence[Job], leave: Callable[[str], None] = lambda path: None) -> int:
+        """Delete those of the jobs that are still what they were when they were chosen; says how many.
+
+        A log that somebody has open on Windows cannot be removed. That stops nothing: `leave` is told its path.
+        """
         count = self.storage.delete(jobs)
         for job in jobs:
             for lease in range(1, job.lease + 1):
                 for path in self.home.kept(job.seq, lease):
-                    remove(path)
+                    if not remove(path):
+                        leave(path)
         return count
 
     def edit(self, job_id: str, **fields: Any) -> Job:

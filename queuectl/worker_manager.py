@@ -28,6 +28,10 @@ HARD_SECONDS = 5.0  # after the grace time, for the worker to end its job and it
 LOGS_KEPT = 50
 # Windows tells everyone in a console by itself.
 PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if os.name != "nt"]
+MAY_END = (
+    "Warning: closing this console may end what was started here: it lets no process out of its Job Object. "
+    "To be safe, start workers from another console."
+)
 WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
@@ -75,10 +79,12 @@ class WorkerManager:
         begun = {name: self._spawn(name) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
         up: list[Worker] = []
         try:
-            for name, process in begun.items():
+            for name, (process, _) in begun.items():
                 up.append(self._wait_until_up(name, process))
         finally:
             self._enter(up)
+        if not all(outlives for _, outlives in begun.values()):
+            self.tell(MAY_END)
         return up
 
     def run_in_foreground(self) -> int:
@@ -114,7 +120,7 @@ class WorkerManager:
             known = {one.name for one in workers}
             entries[:] = [one for one in entries if one.is_alive and one.name not in known] + [*map(entry, workers)]
 
-    def _spawn(self, name: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str) -> tuple[subprocess.Popen[bytes], bool]:
         return platforms.spawn_detached(worker_argv(name), worker_environment(self.home), self.home.worker_log(name))
 
     def _wait_until_up(self, name: str, process: subprocess.Popen[bytes]) -> Worker:

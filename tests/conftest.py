@@ -110,7 +110,9 @@ class Cli:
             env={**self.env, **env},
             timeout=timeout,
         )
-        out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+        out, err = (
+            stream.decode("utf-8", "replace").replace(os.linesep, "\n") for stream in (done.stdout, done.stderr)
+        )
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def argv(self, args: Sequence[str]) -> list[str]:
@@ -129,7 +131,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cwd.mkdir()
     caller = Cli(tmp_path / "home", cwd)
     yield caller
-    if caller.home.exists():
+    if any(caller.home.glob("workers.json*")) or any(caller.home.glob("logs/worker-*")):  # where a worker has been
         caller("worker", "stop", "--force")
 
 

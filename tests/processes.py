@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import psutil
 from conftest import Cli
 
 from queuectl.home import Home
+from queuectl.platforms import start_time
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
 
@@ -69,9 +69,9 @@ def marks(cli: Cli) -> dict[int, str]:
     for process in psutil.process_iter():
         try:
             mark = process.environ().get("QUEUECTL_RUN", "")
-            if mark.startswith(prefix) and process.status() != psutil.STATUS_ZOMBIE:
+            if mark.startswith(prefix) and lives(process.pid):
                 found[process.pid] = mark
-        except psutil.Error:
+        except (psutil.Error, OSError):  # under Wine also this one
             continue
     return found
 
@@ -82,14 +82,12 @@ def marked(cli: Cli) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return start_time(pid) is not None
 
 
 def kill(pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).kill()
 
 
 def read_pid(path: Path) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from act import act
 from conftest import ROOT, Cli, eventually
 from processes import guardian, job, kill, lives, marked, marks, open_queue, read_pid, state, workers
 
@@ -17,7 +18,7 @@ from queuectl.home import Home
 from queuectl.recovery import recover
 from queuectl.storage import Worker
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="guardians and sessions are of POSIX; Windows has Job Objects")
+has_guardians = pytest.mark.skipif(os.name == "nt", reason="Windows has Job Objects instead; see test_windows.py")
 
 # A tree with a middle process, a leaf below it, one in the background, one in a session of its own.
 TREE = (
@@ -34,6 +35,7 @@ def of_the_first_run(cli: Cli) -> list[int]:
     return [pid for pid, mark in marks(cli).items() if mark.endswith(".1")]
 
 
+@has_guardians
 @pytest.mark.parametrize("victims", COMBINATIONS, ids="-".join)
 def test_no_process_of_a_run_outlives_its_worker(cli: Cli, victims: tuple[str, ...]) -> None:
     cli.ok("enqueue", TREE)
@@ -63,6 +65,7 @@ def test_no_process_of_a_run_outlives_its_worker(cli: Cli, victims: tuple[str, .
     assert found["attempts"] == (1 if found["state"] == "processing" else 0)
 
 
+@has_guardians
 def test_a_guardian_that_was_killed_is_replaced_while_the_run_goes_on(cli: Cli) -> None:
     cli.ok("enqueue", "sleep 300")
     cli.ok("worker", "start")
@@ -79,7 +82,7 @@ def test_a_guardian_that_was_killed_is_replaced_while_the_run_goes_on(cli: Cli) 
 
 def test_another_worker_puts_the_job_of_a_lost_one_back_within_seconds(cli: Cli) -> None:
     cli.ok("worker", "start", "--count", "2")
-    cli.ok("enqueue", "echo $$ > pid.new; mv pid.new pid-$QUEUECTL_RUN; while [ ! -e go ]; do sleep 0.02; done")
+    cli.ok("enqueue", act("wait go"))
     eventually(lambda: state(cli, "1") == "processing")
     lost = job(cli, "1")["worker"]
     kill(next(worker.pid for worker in workers(cli) if worker.name == lost))
@@ -92,7 +95,7 @@ def test_another_worker_puts_the_job_of_a_lost_one_back_within_seconds(cli: Cli)
 
 
 def test_status_and_health_show_a_lost_worker_and_change_nothing(cli: Cli) -> None:
-    cli.ok("enqueue", "sleep 300")
+    cli.ok("enqueue", act("sleep 300"))
     cli.ok("worker", "start")
     eventually(lambda: state(cli, "1") == "processing")
     assert cli("worker", "health").returncode == 0
@@ -107,7 +110,7 @@ def test_status_and_health_show_a_lost_worker_and_change_nothing(cli: Cli) -> No
 
 
 def test_a_job_that_kills_its_workers_is_dead_after_the_third(cli: Cli) -> None:
-    cli.ok("enqueue", "kill -9 $(ps -o ppid= -p $$)")
+    cli.ok("enqueue", act("kill-worker"))
     for _ in range(3):
         cli.ok("worker", "start")
         eventually(lambda: not any(lives(worker.pid) for worker in workers(cli)))
@@ -118,7 +121,7 @@ def test_a_job_that_kills_its_workers_is_dead_after_the_third(cli: Cli) -> None:
 
 
 def test_jobs_of_workers_from_before_a_reboot_are_put_back_and_nothing_is_counted(cli: Cli) -> None:
-    cli.ok("enqueue", "true")
+    cli.ok("enqueue", "exit 0")
     storage = open_queue(cli)
     for number in range(4):
         storage.add_worker(Worker(f"w-{number}", 1, "1", "an earlier boot", "pid:[1]", "here", 0, 0, 0, None))
@@ -147,8 +150,8 @@ def test_workers_go_on_when_the_clock_is_set_back_an_hour(cli: Cli, tmp_path: Pa
     offset.write_text("0")
     code = SET_CLOCK.format(root=str(ROOT), offset=str(offset))
     cli.ok("config", "set", "heartbeat-interval", "0.2")
-    cli.ok("enqueue", "--backoff-base", "4", "--max-retries", "5", "echo x >> tries; exit 1")
-    cli.ok("enqueue", "while [ ! -e go ]; do sleep 0.05; done")
+    cli.ok("enqueue", "--backoff-base", "4", "--max-retries", "5", act("add tries x", "exit 1"))
+    cli.ok("enqueue", act("wait go"))
     processes = [
         subprocess.Popen([sys.executable, "-c", code, "--name", name], env=cli.env, start_new_session=True)
         for name in ("w-one", "w-two")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
@@ -87,8 +88,12 @@ def purge(yes: bool) -> None:
     if not yes:
         dead = "the dead job with its" if count == 1 else f"{count:,} dead jobs with their"
         click.confirm(f"Delete {dead} history and logs?", abort=True, err=True)
-    count = progress(map(queue.delete_all, queue.find_all(DEAD)), "deleted")
+    left: list[str] = []
+    delete = partial(queue.delete_all, leave=left.append)
+    count = progress(map(delete, queue.find_all(DEAD)), "deleted")
     click.echo("1 job was deleted." if count == 1 else f"{count:,} jobs were deleted.")
+    for path in left:
+        click.echo(f"Warning: {path} could not be deleted: somebody has it open. Delete it yourself later.", err=True)
 
 
 def progress(batches: Iterator[int], done: str) -> int:

