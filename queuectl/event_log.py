@@ -67,5 +67,5 @@ class EventLog:
             self._open()
         except OSError as error:
             self._open()
-            self._rotate_at = self._size + MOST_BYTES // 10  # each try costs the worker half a second
+            self._rotate_at = self._size + MOST_BYTES  # each try costs the worker half a second
             self.warning(f"this log could not be rotated, and grows on: {error}")

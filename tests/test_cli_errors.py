@@ -144,7 +144,7 @@ ONE_JOB = {
     # directories and variables
     "a directory that is not there": (["--cwd", "nosuch", "true"], "No directory", "nosuch"),
     "a directory that is a file": (["--cwd", "a-file", "true"], "No directory", "a-file"),
-    "a directory that is not there, in JSON": ([as_json(cwd="/no/such")], "No directory '/no/such'"),
+    "a directory that is not there, in JSON": ([as_json(cwd="/no/such")], "No directory", "such"),
     "an empty directory": (["--cwd", "", "true"], "cwd cannot be ''"),
     "a variable without a value": (["--env", "A", "true"], "'A'", "KEY=VALUE"),
     "a variable without a name": (["--env", "=1", "true"], "'=1'", "KEY=VALUE"),
@@ -167,7 +167,11 @@ ONE_JOB = {
     "an option without its value": (["-p"], "-p"),
     # files
     "a file that is not there": (["--file", "nosuch"], "'nosuch'", "No such file"),
-    "a file that is a directory": (["--file", "."], "Is a directory"),
+    "a file that is a directory": (
+        ["--file", "."],
+        "'.'",
+        "Is a directory" if os.name == "posix" else "Permission denied",
+    ),
     "a file and a command": (["--file", "a-file", "true"], "--file", "Leave out the command"),
     "a file and an id": (["--file", "a-file", "--id", "x"], "--file", "--id"),
 }
@@ -319,11 +323,12 @@ def shell(cli: Cli, line: str, *before: str) -> Done[str]:
     return subprocess.run([*before, "sh", "-c", line], env=cli.env, cwd=cli.cwd, capture_output=True, text=True)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.skipif(os.name != "posix" or not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_output_that_cannot_be_written_is_an_error(unchanged: Cli) -> None:
     refused(shell(unchanged, "q list > /dev/full"), THE_REST, "No space left")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="the line is for a POSIX shell")
 def test_a_reader_that_has_heard_enough_is_no_error_worth_a_word(unchanged: Cli) -> None:
     done = shell(unchanged, "{ q config list --json; } | true")
     assert done.stderr == ""
