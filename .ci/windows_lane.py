@@ -38,7 +38,7 @@ REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
 ON_WINDOWS_ALONE = ["colorama", "tzdata"]
 # What is refused and how things look is the same everywhere, and takes a process a line.
 USUAL = ["tests", "--ignore=tests/test_cli_errors.py", "--ignore=tests/test_cli_look.py"]
-APT_SECONDS, HANG_SECONDS = 600, 900
+APT_SECONDS, HANG_SECONDS = 600, 1200
 
 
 class NoWine(Exception):
