@@ -47,6 +47,10 @@ class EventLog:
                 sys.stderr.write(line)
             except (OSError, ValueError):
                 self._on_console = False  # it is gone
+                # What is left in the buffer goes nowhere: on Windows it would fail again when the worker exits.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, 2)
+                os.close(nowhere)
         data = line.encode("utf-8", "replace")
         try:
             os.write(self._file, data)
