@@ -1,53 +1,111 @@
-"""Show what a job prints while it runs, from the spool files of the worker that runs it."""
+"""Show what a job prints while it runs, from the spool files of the worker that runs it, and what it has printed."""
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections.abc import Callable
 from typing import IO
 
 from queuectl.encoding import as_text, whole_letters
+from queuectl.errors import QueueError
 from queuectl.job import Job, State
 from queuectl.platforms import CODE_PAGE
 from queuectl.queue import Queue
 
 POLL_SECONDS = 0.02
+LOOK_SECONDS = 1.0
 CHUNK = 1 << 16
 
+Streams = tuple[IO[bytes], IO[bytes]]
 
-def follow(queue: Queue, job_id: str, streams: tuple[IO[bytes], IO[bytes]], every_second: Callable[[], None]) -> Job:
-    """Copy what the job prints to stdout and stderr to these streams, try by try, until it has ended for good."""
-    shown = 0
+
+def follow(
+    queue: Queue,
+    job_id: str,
+    streams: Streams,
+    every_second: Callable[[], None],
+    first: int = 1,
+    lines: int | None = None,
+) -> Job:
+    """Copy what the job prints to these streams, try by try, until it has ended for good.
+
+    It begins with the run of this lease, or with the last lines of what that has printed by now.
+    """
+    shown = first - 1
     watch = Paced(every_second)
+    queue.storage.wait(0)  # from here on it hears of every change
     while True:
         job = queue.storage.glance(job_id)
         if job.lease > shown:
             shown += 1
-            show_try(queue, job, shown, streams, watch)
+            follow_try(queue, job, shown, [Tail(stream, lines) for stream in streams], watch)
+            lines = None
         elif job.state.has_ended:
             return job
         else:
-            time.sleep(POLL_SECONDS)
+            queue.storage.wait(LOOK_SECONDS)
             watch()
 
 
-def show_try(queue: Queue, job: Job, lease: int, streams: tuple[IO[bytes], IO[bytes]], watch: Paced) -> None:
+def follow_try(queue: Queue, job: Job, lease: int, tails: list[Tail], watch: Paced) -> None:
     """One try, from its beginning or where it is by now to its end."""
-    tails = [Tail(stream) for stream in streams]
-    while job.lease == lease and job.state is State.PROCESSING:
+    while runs(job, lease):
         chunks = [tail.read(path) for tail, path in zip(tails, queue.home.spool(job.worker or ""))]
         job = queue.storage.glance(job.id)
-        if job.lease != lease or job.state is not State.PROCESSING:
+        if not runs(job, lease):
             break  # the spool may belong to the next job by now: what was read proves nothing
         for tail, chunk in zip(tails, chunks):
             tail.show(chunk)
         if not any(chunks):
             time.sleep(POLL_SECONDS)
         watch()
+    show_ended(queue, job, lease, tails)
+
+
+def show_try(queue: Queue, job: Job, lease: int, streams: Streams, lines: int | None) -> None:
+    """What one try has printed by now, and no more of it, however fast it goes on."""
+    tails = [Tail(stream, lines) for stream in streams]
+    paths = queue.home.spool(job.worker or "")
+    sizes = [size_of(path) for path in paths]
+    while runs(job, lease):
+        chunks = [tail.read(path, size) for tail, path, size in zip(tails, paths, sizes)]
+        job = queue.storage.glance(job.id)
+        if not runs(job, lease):
+            break
+        for tail, chunk in zip(tails, chunks):
+            tail.show(chunk)
+        if not any(chunks):
+            return
+    show_ended(queue, job, lease, tails)
+
+
+def show_ended(queue: Queue, job: Job, lease: int, tails: list[Tail]) -> None:
     printed = queue.storage.printed(job.seq, lease)
     for tail, path, text in zip(tails, queue.home.kept(job.seq, lease), printed):
         tail.show_rest(path, text)
+
+
+def runs(job: Job, lease: int) -> bool:
+    return job.lease == lease and job.state is State.PROCESSING
+
+
+def lease_of(queue: Queue, job: Job, attempt: int) -> int:
+    """The newest run that was this try of the job."""
+    if job.state is State.PROCESSING and job.attempts == attempt:
+        return job.lease
+    found = [run.lease for run in queue.runs(job) if run.attempt == attempt]
+    if not found:
+        raise QueueError(f"Job {job.id!r} has no try {attempt}. See which it has: queuectl show {job.id}")
+    return found[-1]
+
+
+def elsewhere(queue: Queue, job: Job) -> str | None:
+    """The machine where the job runs, if what it prints cannot be seen from here."""
+    if job.state is not State.PROCESSING or any(map(os.path.exists, queue.home.spool(job.worker or ""))):
+        return None
+    return next((worker.host for worker in queue.storage.workers() if worker.name == job.worker), None)
 
 
 class Paced:
@@ -70,27 +128,39 @@ class Tail:
     decoded only to know how much of the text in the row has been shown.
     """
 
-    def __init__(self, stream: IO[bytes], code_page: str | None = CODE_PAGE) -> None:
+    def __init__(self, stream: IO[bytes], lines: int | None = None, code_page: str | None = CODE_PAGE) -> None:
         self._stream = stream
+        self._lines = lines  # so many at the end of what is there at the first look; None once they were found
         self._code_page = code_page
         self._is_console = code_page is not None and stream.isatty()
         self._bytes = self._letters = 0
         self._line = b""  # what was shown of a line whose end is still to come
         self._held = b""  # what a console was not shown: the beginning of a letter
 
-    def read(self, path: str) -> bytes:
-        """What the file has beyond what was shown, or a part of it."""
+    def read(self, path: str, size: int | None = None) -> bytes:
+        """What the file has beyond what was shown, or a part of it; nothing beyond this size."""
         try:
             with open(path, "rb") as file:
+                if self._lines is not None:
+                    self._skip_to(file, start_of_last(file, self._lines))
                 file.seek(self._bytes)
-                return file.read(CHUNK)
+                return file.read(CHUNK if size is None else max(0, min(CHUNK, size - self._bytes)))
         except OSError:
             return b""
 
+    def _skip_to(self, file: IO[bytes], start: int) -> None:
+        self._lines = None
+        file.seek(0)
+        while self._bytes < start:
+            self._pass(file.read(min(CHUNK, start - self._bytes)))
+
+    def _pass(self, chunk: bytes) -> None:
+        self._bytes += len(chunk)
+        self._count(chunk)
+
     def show(self, chunk: bytes) -> None:
         if chunk:
-            self._bytes += len(chunk)
-            self._count(chunk)
+            self._pass(chunk)
             if self._is_console:
                 chunk = self._held + chunk
                 whole = whole_letters(chunk)
@@ -112,6 +182,9 @@ class Tail:
         if os.path.exists(kept):
             while chunk := self.read(kept):
                 self.show(chunk)
+        elif self._lines is not None:
+            data = text.encode("utf-8", "replace")
+            self._write(data[start_of_last(io.BytesIO(data), self._lines) :])
         else:
             self._write(self._rest(text[self._letters :]))
 
@@ -129,3 +202,28 @@ class Tail:
     def _write(self, data: bytes) -> None:
         self._stream.write(data)
         self._stream.flush()
+
+
+def size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def start_of_last(file: IO[bytes], lines: int) -> int:
+    """Where the last so many lines of a file begin; one that is not ended yet is a line too."""
+    at = end = file.seek(0, os.SEEK_END)
+    if not lines:
+        return end
+    while at:
+        begin = max(0, at - CHUNK)
+        file.seek(begin)
+        part = file.read(at - begin)
+        place = len(part) - (at == end and part.endswith(b"\n"))
+        while (place := part.rfind(b"\n", 0, place)) >= 0:
+            lines -= 1
+            if not lines:
+                return begin + place + 1
+        at = begin
+    return 0

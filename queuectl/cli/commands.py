@@ -16,7 +16,7 @@ COMMANDS = {
     "status": "queuectl.cli.look:status",
     "list": "queuectl.cli.look:list_jobs",
     "show": "queuectl.cli.look:show",
-    "logs": "queuectl.cli.run:logs",
+    "logs": "queuectl.cli.logs:logs",
     "cancel": "queuectl.cli.cancel:cancel",
     "metrics": "queuectl.cli.look:metrics",
     "worker": "queuectl.cli.worker:worker",

@@ -1,4 +1,4 @@
-"""`run` and `logs`: show what a job prints, as it comes."""
+"""`run`: enqueue, and show what the job prints, as it comes."""
 
 from __future__ import annotations
 
@@ -43,32 +43,14 @@ def run(command: tuple[str, ...], line: str | None, **options: Any) -> None:
             click.echo(place_line(queue, added), err=True)
     except KeyboardInterrupt:
         goes_on(added.id)
-    show_until_end(queue, added.id, workers.replace_lost)
+    streams = sys.stdout.buffer, sys.stderr.buffer
+    leave_with(added.id, lambda: follow(queue, added.id, streams, workers.replace_lost))
 
 
-@click.command()
-@click.argument("job_id", metavar="ID")
-@click.option(
-    "-f", "--follow", "following", is_flag=True, help="Go on until the job has ended, and exit with its exit code."
-)
-def logs(job_id: str, following: bool) -> None:
-    """What a job printed; with -f also what it prints from now on.
-
-    \b
-    Example:
-      queuectl logs -f job1
-    """
-    queue = Queue()
-    if following:
-        show_until_end(queue, job_id, lambda: None)
-    job = queue.get(job_id)
-    sys.stdout.write(job.output or "")
-    sys.stderr.write(job.stderr or "")
-
-
-def show_until_end(queue: Queue, job_id: str, every_second: Callable[[], None]) -> NoReturn:
+def leave_with(job_id: str, until_end: Callable[[], Job]) -> NoReturn:
+    """Look on until the job has ended, and exit as it did."""
     try:
-        job = follow(queue, job_id, (sys.stdout.buffer, sys.stderr.buffer), every_second)
+        job = until_end()
     except KeyboardInterrupt:
         goes_on(job_id)
     sys.exit(exit_code(job))
