@@ -47,6 +47,15 @@ class WrongState(QueueError):
     """The job is not in a state in which this can be done to it."""
 
 
+class WaitedTooLong(QueueError, TimeoutError):
+    """What was waited for has not come in time; it goes on all the same."""
+
+    exit_code = 124  # as of `timeout`
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"Not all have ended within {seconds:g} s. They go on; see: queuectl list")
+
+
 class LeaseLost(QueueError):
     """Somebody else has the job now: what this worker says of it changes nothing."""
 

@@ -310,9 +310,10 @@ SELECT id FROM (SELECT id FROM jobs WHERE id < :id ORDER BY id DESC LIMIT 50) AS
 -- newest_ids: what a user is most likely to have meant
 SELECT id FROM jobs ORDER BY seq DESC LIMIT 100;
 
--- newest_runs: what the percentiles and the rate are taken over
+-- newest_runs: what the percentiles, the rate and the estimates are taken over
 SELECT (SELECT id FROM jobs WHERE jobs.seq = runs.seq),
-    worker, started_at, finished_at, duration_seconds, waited_seconds, outcome
+    worker, started_at, finished_at, duration_seconds, waited_seconds, outcome,
+    (SELECT SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE jobs.seq = runs.seq)
 FROM runs ORDER BY number DESC LIMIT :limit;
 
 -- workers

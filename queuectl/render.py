@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from queuectl.estimates import NOTHING, Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
 from queuectl.storage import Run
-from queuectl.times import iso, short, spoken
+from queuectl.times import Millis, clock_time, iso, short, spoken
 
 if TYPE_CHECKING:
     from queuectl.autostart import Autostart
@@ -75,7 +76,7 @@ def one_line(text: str) -> str:
 # --- jobs ---
 
 
-def job_json(job: Job, runs: Sequence[Run] | None = None) -> dict[str, Any]:
+def job_json(job: Job, runs: Sequence[Run] | None = None, expected: Expected = NOTHING) -> dict[str, Any]:
     """A job without what it printed; with its tries, and then also with that, for `show`."""
     found: dict[str, Any] = {
         "id": job.id,
@@ -99,6 +100,8 @@ def job_json(job: Job, runs: Sequence[Run] | None = None) -> dict[str, Any]:
         "worker": job.worker,
         "cwd": job.cwd,
         "shell": job.shell,
+        "expected_start_at": iso(expected.start_at),
+        "expected_end_at": iso(expected.end_at),
     }
     if runs is not None:
         found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in runs])
@@ -109,9 +112,16 @@ def run_json(run: Run) -> dict[str, Any]:
     return dict(run._asdict(), started_at=iso(run.started_at), finished_at=iso(run.finished_at))
 
 
-def job_table(jobs: Sequence[Job]) -> str:
+def job_table(jobs: Sequence[Job], forecast: Forecast) -> str:
     rows = [
-        (job.id, state_text(job.state), priority_text(job), tries_text(job), when_text(job), one_line(job.command))
+        (
+            job.id,
+            state_text(job.state),
+            priority_text(job),
+            tries_text(job),
+            when_text(job) + expected_text(forecast.of(job), forecast.now),
+            one_line(job.command),
+        )
         for job in jobs
     ]
     return table(rows, ["id", "state", "priority", "tries", "when", "command"])
@@ -139,6 +149,13 @@ def when_text(job: Job) -> str:
     if job.state in (State.PENDING, State.FAILED):
         return f"from {short(job.due_at)}" if job.due_at else f"waiting since {short(job.since_at)}"
     return f"ended {short(job.finished_at)}"
+
+
+def expected_text(expected: Expected, now: Millis) -> str:
+    """What is expected next, marked as what it is: an estimate."""
+    if expected.start_at is not None:
+        return f", starts ~{clock_time(expected.start_at, now)}"
+    return "" if expected.end_at is None else f", ends ~{clock_time(expected.end_at, now)}"
 
 
 def job_details(job: Job, runs: Sequence[Run]) -> str:
@@ -175,7 +192,7 @@ def job_details(job: Job, runs: Sequence[Run]) -> str:
 # --- workers ---
 
 
-def worker_json(standing: Standing, now: int) -> dict[str, Any]:
+def worker_json(standing: Standing, forecast: Forecast) -> dict[str, Any]:
     worker, job = standing.worker, standing.job
     return {
         "name": worker.name,
@@ -185,9 +202,10 @@ def worker_json(standing: Standing, now: int) -> dict[str, Any]:
         "job": job.id if job else None,
         "started_at": iso(worker.started_at),
         "heartbeat_at": iso(worker.heartbeat_at),
-        "heartbeat_age_seconds": max(0, now - worker.heartbeat_at) / 1000,
+        "heartbeat_age_seconds": max(0, forecast.now - worker.heartbeat_at) / 1000,
         "processed": worker.processed,
         "memory_bytes": standing.memory_bytes,
+        "expected_end_at": iso(forecast.of(job).end_at) if job else None,
     }
 
 
@@ -199,7 +217,7 @@ def worker_state(standing: Standing) -> str:
     return "busy" if standing.job else "idle"
 
 
-def worker_table(standings: Sequence[Standing], now: int) -> str:
+def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
     colours = {"lost": "red", "stopping": "yellow", "busy": "blue", "idle": "green"}
     several = len({standing.worker.host for standing in standings}) > 1
     rows = []
@@ -211,10 +229,10 @@ def worker_table(standings: Sequence[Standing], now: int) -> str:
                 *([worker.host] if several else []),
                 worker.pid,
                 click.style(state, fg=colours[state]),
-                standing.job.id if standing.job else "",
+                standing.job.id + expected_text(forecast.of(standing.job), forecast.now) if standing.job else "",
                 worker.processed,
                 "" if standing.memory_bytes is None else f"{standing.memory_bytes / 1_000_000:.0f} MB",
-                f"{spoken(max(0, now - worker.heartbeat_at) / 1000)} ago",
+                f"{spoken(max(0, forecast.now - worker.heartbeat_at) / 1000)} ago",
                 short(worker.started_at),
             )
         )

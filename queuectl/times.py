@@ -68,3 +68,14 @@ def spoken(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def roughly(seconds: float) -> str:
+    """An estimate, or what is still to come, for people: as `spoken`, without hundredths."""
+    return f"{round(seconds)} s" if seconds < 59.5 else spoken(seconds)
+
+
+def clock_time(moment: Millis, now: Millis) -> str:
+    """A moment near now, in local time: the date only where it is another day."""
+    when = local(moment)
+    return when.strftime("%H:%M:%S") if when.date() == local(now).date() else short(moment)

@@ -98,7 +98,7 @@ def test_bytes_pass_through_as_they_are_and_the_rest_comes_from_the_row(encoding
         for middle in (0, end // 2):
             stream = io.BytesIO()
             chunks = [data[:middle], data[middle:end]]
-            found = shown(Tail(stream, OEM), stream, chunks, row, tmp_path)
+            found = shown(Tail(stream, code_page=OEM), stream, chunks, row, tmp_path)
             assert found.startswith(data[:end]) and as_text(found, OEM) == row, data[:end]
 
 
@@ -106,14 +106,14 @@ def test_a_console_is_shown_letters_whatever_the_encoding(tmp_path: Path) -> Non
     data = f"{EMOJI}\n".encode() + "Größe\n".encode(OEM)
     for end in range(len(data) + 1):
         stream = Console()
-        found = shown(Tail(stream, OEM), stream, [data[:end]], as_text(data, OEM), tmp_path)
+        found = shown(Tail(stream, code_page=OEM), stream, [data[:end]], as_text(data, OEM), tmp_path)
         assert found.decode() == f"{EMOJI}\nGröße\n", data[:end]
 
 
 def test_a_line_without_an_end_is_followed_without_keeping_it(tmp_path: Path) -> None:
     data = ("ü" * CHUNK).encode()
     stream = io.BytesIO()
-    tail = Tail(stream, None)
+    tail = Tail(stream, code_page=None)
     chunks = [data[place : place + 999] for place in range(0, len(data) - 5000, 999)]
     assert shown(tail, stream, chunks, data.decode(), tmp_path) == data
     assert len(tail._line) <= CHUNK + 999

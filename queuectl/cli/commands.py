@@ -17,6 +17,8 @@ COMMANDS = {
     "list": "queuectl.cli.look:list_jobs",
     "show": "queuectl.cli.look:show",
     "logs": "queuectl.cli.logs:logs",
+    "wait": "queuectl.cli.wait:wait",
+    "why": "queuectl.cli.why:why",
     "cancel": "queuectl.cli.cancel:cancel",
     "metrics": "queuectl.cli.look:metrics",
     "worker": "queuectl.cli.worker:worker",

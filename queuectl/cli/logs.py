@@ -19,7 +19,7 @@ from queuectl.queue import Queue
 )
 @click.option("--stderr", "only_stderr", is_flag=True, help="Only what went to stderr, on stdout.")
 @click.option("--attempt", type=click.IntRange(min=1), help="This try; with -f from this try on.")
-@click.option("--tail", "lines", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, then what comes.")
+@click.option("--tail", "lines", type=click.IntRange(min=0), metavar="N", help="The last N lines, and what comes.")
 def logs(job_id: str, following: bool, only_stderr: bool, attempt: int | None, lines: int | None) -> None:
     """What a job printed in its newest try, or prints right now; with -f in all its tries, until it has ended.
 

@@ -7,9 +7,11 @@ import click
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
 from queuectl.errors import QueueMoved
+from queuectl.estimates import forecast, forecast_of
 from queuectl.job import State
 from queuectl.metrics import measure
 from queuectl.queue import Queue
+from queuectl.times import clock_time, iso
 from queuectl.worker_manager import WorkerManager
 
 states = click.Choice([state.value for state in State], case_sensitive=False)
@@ -36,19 +38,22 @@ def status(as_json: bool) -> None:
       queuectl status
     """
     queue = open_queue()
-    now = queue.storage.clock.now()
     counts = queue.counts()
     standings = WorkerManager(queue.home, queue.storage).standings()
+    expected = forecast(queue.storage)
+    end_at = expected.end_of_all(counts["pending"] + counts["processing"] + counts["failed"])
     if as_json:
-        workers = [render.worker_json(standing, now) for standing in standings]
-        click.echo(render.to_json({"jobs": counts, "workers": workers}))
+        workers = [render.worker_json(standing, expected) for standing in standings]
+        click.echo(render.to_json({"jobs": counts, "workers": workers, "expected_end_at": iso(end_at)}))
         return
     click.echo(
         render.table([[f"{count:,}" for count in counts.values()]], [render.state_text(State(name)) for name in counts])
     )
+    if end_at is not None:
+        click.echo(f"\nAll will have ended ~{clock_time(end_at, expected.now)}.")
     click.echo()
     click.echo(
-        render.worker_table(standings, now)
+        render.worker_table(standings, expected)
         if standings
         else "No worker is running. Start one with: queuectl worker start"
     )
@@ -65,11 +70,13 @@ def list_jobs(state: str | None, limit: int, as_json: bool) -> None:
     Example:
       queuectl list --state pending --limit 50
     """
-    jobs = open_queue().list(State(state) if state else None, limit)
+    queue = open_queue()
+    jobs = queue.list(State(state) if state else None, limit)
+    expected = forecast_of(queue.storage, jobs)
     if as_json:
-        click.echo(render.to_json([render.job_json(job) for job in jobs]))
+        click.echo(render.to_json([render.job_json(job, expected=expected.of(job)) for job in jobs]))
     elif jobs:
-        click.echo(render.job_table(jobs))
+        click.echo(render.job_table(jobs, expected))
     else:
         click.echo(f"No {state + ' ' if state else ''}jobs.")
 
@@ -87,7 +94,8 @@ def show(job_id: str, as_json: bool) -> None:
     queue = open_queue()
     job = queue.get(job_id)
     runs = queue.runs(job)
-    click.echo(render.to_json(render.job_json(job, runs)) if as_json else render.job_details(job, runs))
+    expected = forecast_of(queue.storage, [job]).of(job)
+    click.echo(render.to_json(render.job_json(job, runs, expected)) if as_json else render.job_details(job, runs))
 
 
 @click.command()

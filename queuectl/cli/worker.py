@@ -9,6 +9,7 @@ import click
 from queuectl import render
 from queuectl.cli.autostart import autostart
 from queuectl.cli.options import as_json as json_option
+from queuectl.estimates import forecast_of
 from queuectl.liveness import Standing
 from queuectl.queue import Queue
 from queuectl.worker_manager import WorkerManager
@@ -106,11 +107,12 @@ def health(as_json: bool) -> None:
 
 
 def show_workers(workers: WorkerManager, as_json: bool) -> list[Standing]:
-    standings, now = workers.standings(), workers.storage.clock.now()
+    standings = workers.standings()
+    expected = forecast_of(workers.storage, [standing.job for standing in standings if standing.job])
     if as_json:
-        click.echo(render.to_json([render.worker_json(standing, now) for standing in standings]))
+        click.echo(render.to_json([render.worker_json(standing, expected) for standing in standings]))
     elif standings:
-        click.echo(render.worker_table(standings, now))
+        click.echo(render.worker_table(standings, expected))
     else:
         click.echo("No worker is running. Start one with: queuectl worker start")
     return standings

@@ -8,9 +8,30 @@ from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Storage
-from queuectl.storage.reading import AFTER_ALL_JOBS, EndedRun, Link, Run, Worker, cursor_after
+from queuectl.storage.reading import (
+    AFTER_ALL_JOBS,
+    COMMAND_LETTERS,
+    MOST_COUNTED,
+    EndedRun,
+    Link,
+    Run,
+    Worker,
+    cursor_after,
+)
 
-__all__ = ["AFTER_ALL_JOBS", "Added", "EndedRun", "Link", "Run", "Storage", "Worker", "cursor_after", "open_storage"]
+__all__ = [
+    "AFTER_ALL_JOBS",
+    "COMMAND_LETTERS",
+    "MOST_COUNTED",
+    "Added",
+    "EndedRun",
+    "Link",
+    "Run",
+    "Storage",
+    "Worker",
+    "cursor_after",
+    "open_storage",
+]
 
 
 def open_storage(home: Home, url: str | None = None) -> Storage:

@@ -16,6 +16,7 @@ from queuectl.times import Millis
 # A place in line is counted so far and no further.
 MOST_COUNTED = 1_000
 MOST_LOOKED_AT = 10_000
+COMMAND_LETTERS = 1_000  # of a command are enough to know it again
 AFTER_ALL_JOBS = 2**63 - 1
 STATE = Job._fields.index("state")
 CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
@@ -52,7 +53,7 @@ class Run(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What the figures of `metrics` are taken from."""
+    """What figures and estimates are taken from."""
 
     job_id: str
     worker: str | None
@@ -61,6 +62,7 @@ class EndedRun(NamedTuple):
     duration_seconds: float
     waited_seconds: float
     outcome: str
+    command: str  # its first COMMAND_LETTERS
 
 
 class Link(NamedTuple):
@@ -328,7 +330,7 @@ class Reader(ABC):
         return [Run(*row) for row in self.run("runs_of", seq=job.seq).fetchall()]
 
     def newest_runs(self, limit: int) -> list[EndedRun]:
-        return [EndedRun(*row) for row in self.run("newest_runs", limit=limit).fetchall()]
+        return [EndedRun(*row) for row in self.run("newest_runs", limit=limit, letters=COMMAND_LETTERS).fetchall()]
 
     def environment(self, hash: str) -> tuple[str, str]:
         """The stored environment, as JSON, and the machine that it is of."""

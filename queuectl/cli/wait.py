@@ -1,0 +1,109 @@
+"""`wait`: until jobs have ended, with a bar that shows how far they are."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+import click
+
+from queuectl.errors import InvalidInput
+from queuectl.estimates import forecast
+from queuectl.job import State
+from queuectl.liveness import Condition, conditions
+from queuectl.queue import Queue
+from queuectl.times import Millis, roughly
+from queuectl.waiting import ForAll, ForJobs, Progress, wait_until_over
+
+DRAW_SECONDS, ESTIMATE_SECONDS = 0.1, 1.0
+MOST_TOLD = 20
+BAR = 24
+
+
+@click.command()
+@click.argument("job_ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every job, and those that come meanwhile.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up then: exit code 124.")
+def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None) -> None:
+    """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead or was cancelled.
+
+    \b
+    Examples:
+      queuectl wait job1 job2
+      queuectl wait --all --timeout 600
+    """
+    if everything == bool(job_ids):
+        raise InvalidInput("Name the jobs to wait for, or use --all. See: queuectl list")
+    queue = Queue()
+    storage = queue.storage
+    wanted = ForAll(storage) if everything else ForJobs(storage, queue.named(job_ids))
+    if not wanted.is_over() and all(condition is not Condition.ALIVE for _, condition in conditions(storage)):
+        click.echo("No worker is running: nothing will end until one is. Start it: queuectl worker start", err=True)
+    bar = Bar(queue, wanted)
+    try:
+        wait_until_over(storage, wanted, timeout, bar.draw)
+    finally:
+        bar.clear()
+    progress = wanted.progress()
+    failed = [] if isinstance(wanted, ForAll) else [job for job in wanted.ended if job.state is not State.COMPLETED]
+    for job in failed[:MOST_TOLD]:
+        click.echo(f"Job {job.id} is {job.state}: {job.error_message}. See: queuectl show {job.id}", err=True)
+    click.echo(summary(progress), err=True)
+    sys.exit(0 if progress.all_completed else 1)
+
+
+class Bar:
+    """A line on stderr that is drawn again and again; on a terminal only."""
+
+    def __init__(self, queue: Queue, wanted: ForJobs | ForAll) -> None:
+        self._queue = queue
+        self._wanted = wanted
+        self._is_shown = sys.stderr.isatty()
+        self._drawn_at = self._estimated_at = 0.0
+        self._end_at: Millis | None = None
+        self._width = 0
+
+    def draw(self) -> None:
+        now = time.monotonic()
+        if not self._is_shown or now - self._drawn_at < DRAW_SECONDS:
+            return
+        self._drawn_at = now
+        progress = self._wanted.progress()
+        if now - self._estimated_at >= ESTIMATE_SECONDS:
+            self._estimated_at = now
+            self._end_at = self._estimate(progress)
+        left = None if self._end_at is None else max(0, self._end_at - self._queue.storage.clock.now()) / 1000
+        self._show(line(progress, left)[: shutil.get_terminal_size().columns - 1])
+
+    def _estimate(self, progress: Progress) -> Millis | None:
+        expected = forecast(self._queue.storage)
+        if isinstance(self._wanted, ForAll):
+            return expected.end_of_all(progress.left)
+        return expected.end_of([job for job in self._wanted.left if not job.state.has_ended])
+
+    def _show(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._width))  # no escape codes: a plain Windows console shows them
+        sys.stderr.flush()
+        self._width = len(text)
+
+    def clear(self) -> None:
+        if self._width:
+            self._show("")
+            sys.stderr.write("\r")
+
+
+def line(progress: Progress, seconds_left: float | None) -> str:
+    """How far it is: `[########----------------] 1 of 3 ended, 1 running, 1 waiting, ~12 s left`."""
+    total = progress.ended + progress.left
+    full = BAR * progress.ended // total if total else BAR
+    parts = [f"{progress.ended:,} of {total:,} ended"]
+    parts += [f"{count:,} {word}" for word, count in progress._asdict().items() if count and word != "completed"]
+    if seconds_left is not None:
+        parts.append(f"~{roughly(seconds_left)} left")
+    return f"[{'#' * full}{'-' * (BAR - full)}] {', '.join(parts)}"
+
+
+def summary(progress: Progress) -> str:
+    counts = [f"{count:,} {word}" for word, count in progress._asdict().items() if count]
+    return ", ".join(counts or ["Nothing to wait for"]) + "."

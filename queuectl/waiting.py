@@ -1,0 +1,117 @@
+"""Wait until jobs have ended: woken by every change of the queue, asleep in between."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from queuectl.errors import InvalidInput, WaitedTooLong
+from queuectl.job import Job, State
+from queuectl.storage import Storage
+
+LOOK_SECONDS = 1.0
+PAUSE_SECONDS = 0.005  # between two looks, where changes come one after the other
+
+
+class Progress(NamedTuple):
+    """How far the jobs are that are waited for."""
+
+    completed: int
+    dead: int
+    cancelled: int
+    running: int
+    waiting: int
+
+    @property
+    def left(self) -> int:
+        return self.running + self.waiting
+
+    @property
+    def ended(self) -> int:
+        return self.completed + self.dead + self.cancelled
+
+    @property
+    def all_completed(self) -> bool:
+        return not self.left and not self.dead and not self.cancelled
+
+
+class ForJobs:
+    """These jobs. Only the first that has not ended is looked at: until it has, the others need not be."""
+
+    def __init__(self, storage: Storage, jobs: Sequence[Job]) -> None:
+        if own_number(storage) in [job.seq for job in jobs]:
+            raise InvalidInput("A job cannot wait for itself. Leave out its own id")
+        self._storage = storage
+        self.ended: list[Job] = []
+        self.left = list(reversed(jobs))
+
+    def is_over(self) -> bool:
+        while self.left:
+            job = self._storage.glance(self.left[-1].id)
+            if not job.state.has_ended:
+                return False
+            self.left.pop()
+            self.ended.append(job)
+        return True
+
+    def progress(self) -> Progress:
+        self.left = [self._storage.glance(job.id) for job in self.left]
+        states = [job.state for job in (*self.ended, *self.left)]
+        return Progress(
+            completed=states.count(State.COMPLETED),
+            dead=states.count(State.DEAD),
+            cancelled=states.count(State.CANCELLED),
+            running=states.count(State.PROCESSING),
+            waiting=states.count(State.PENDING) + states.count(State.FAILED),
+        )
+
+
+class ForAll:
+    """Every job that there is, and those that come meanwhile. The counters tell, so that no job is looked at."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._own = int(own_number(storage) is not None)  # who waits inside a job does not wait for that one
+        self._before = storage.totals()
+
+    def is_over(self) -> bool:
+        return self.progress().left == 0
+
+    def progress(self) -> Progress:
+        totals = self._storage.totals()
+
+        def since(event: str) -> int:
+            return totals[event] - self._before[event]
+
+        return Progress(
+            completed=since("event_completed"),
+            dead=since("event_dead"),
+            cancelled=since("event_cancelled"),
+            running=totals["processing"] - self._own,
+            waiting=totals["pending"] + totals["failed"],
+        )
+
+
+def wait_until_over(
+    storage: Storage, wanted: ForJobs | ForAll, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
+) -> None:
+    """Return when all that is wanted has ended; `meanwhile` is called after each look, at least once a second."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    storage.wait(0)  # from here on it hears of every change
+    storage.changed()
+    while not wanted.is_over():
+        meanwhile()
+        left = LOOK_SECONDS if deadline is None else deadline - time.monotonic()
+        if left <= 0:
+            raise WaitedTooLong(timeout or 0)
+        storage.wait(min(left, LOOK_SECONDS))
+        time.sleep(PAUSE_SECONDS)
+        storage.changed()
+
+
+def own_number(storage: Storage) -> int | None:
+    """The number of the job that this process is part of, if it is one of this queue's."""
+    queue_id, _, rest = os.environ.get("QUEUECTL_RUN", "").partition(".")
+    return int(rest.partition(".")[0]) if rest and queue_id == storage.queue_id() else None

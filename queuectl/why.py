@@ -1,0 +1,213 @@
+"""Why a job has not run yet, or ran when it did, in plain sentences and from nothing but what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from queuectl.errors import sentence
+from queuectl.estimates import NOTHING, Expected, forecast
+from queuectl.job import ANY, Job, State
+from queuectl.liveness import Condition, conditions
+from queuectl.ranking import PROMOTED
+from queuectl.storage import MOST_COUNTED, Link, Run, Storage
+from queuectl.times import Millis, clock_time, roughly, short, spoken
+
+MOST_NAMED = 5
+
+
+class Facts(NamedTuple):
+    """All that the reasons are taken from."""
+
+    job: Job
+    now: Millis
+    needs: Sequence[Link] = ()
+    runs: Sequence[Run] = ()
+    woken_by: Job | None = None
+    ahead: int = 0  # who stands before it, counted to MOST_COUNTED
+    before: Sequence[Job] = ()  # the first of them
+    working: int = 0  # workers that live, and were not asked to stop
+    stopping: int = 0
+    running: Sequence[Job] = ()  # what the workers have in hand
+    expected: Expected = NOTHING
+
+
+def gather(storage: Storage, job: Job) -> Facts:
+    """The facts about a job; no more of the queue is looked at than is named."""
+    found = forecast(storage)
+    alive = [worker for worker, condition in conditions(storage) if condition is Condition.ALIVE]
+    [aged] = storage.aged([job])
+    ahead, before = 0, []
+    if job.rank is not None:
+        ahead = storage.ahead(job.rank, job.seq)
+        first = storage.page(MOST_NAMED, State.PENDING)[0]
+        before = [one for one in first if one.rank is not None and (one.rank, one.seq) < (job.rank, job.seq)]
+    return Facts(
+        aged,
+        storage.clock.now(),
+        needs=storage.needs_of(job),
+        runs=storage.runs_of(job),
+        woken_by=None if job.woken_by is None else storage.glance_at(job.woken_by),
+        ahead=ahead,
+        before=before,
+        working=sum(worker.stop_grace is None for worker in alive),
+        stopping=sum(worker.stop_grace is not None for worker in alive),
+        running=storage.jobs(State.PROCESSING, MOST_COUNTED),
+        expected=found.of(job),
+    )
+
+
+def reasons(facts: Facts) -> list[str]:
+    """The answer, a sentence each."""
+    job = facts.job
+    if job.is_waiting:
+        return [*waiting(facts)]
+    if job.state is State.PROCESSING:
+        return [*running(facts), *why_then(facts)]
+    return [*ended(facts), *(why_then(facts) if job.started_at is not None else ())]
+
+
+# --- a job that waits ---
+
+
+def waiting(facts: Facts) -> Iterator[str]:
+    job = facts.job
+    if job.state is State.FAILED:
+        yield f"Try {job.attempts} of {job.max_retries + 1} failed: {job.error_message}."
+    elif job.error_message:
+        yield f"Its last run ended before its time: {job.error_message}. No try was lost."
+    if job.waits_for:
+        yield from blocked(facts)
+    elif job.due_at is not None:
+        yield from later(job, job.due_at, facts.now)
+    else:
+        yield from in_line(facts)
+    yield from hands(facts)
+    if facts.expected.start_at is not None:
+        seconds = max(0, facts.expected.start_at - facts.now) / 1000
+        at = clock_time(facts.expected.start_at, facts.now)
+        yield f"Going by recent run times it starts in ~{roughly(seconds)}, at ~{at}."
+
+
+def blocked(facts: Facts) -> Iterator[str]:
+    left = [need for need in facts.needs if not need.is_met]
+    for need in left[:MOST_NAMED]:
+        yield f"It waits for job {need.id} to {be(need.wanted)}, which is {need.state}."
+    if len(left) > MOST_NAMED:
+        yield f"It waits for {others(len(left) - MOST_NAMED, len(left) >= MOST_COUNTED)}."
+    if facts.job.run_at is not None and facts.job.run_at > facts.now:
+        yield f"And it is scheduled for {short(facts.job.run_at)}."
+
+
+def be(wanted: str) -> str:
+    return {ANY: "end", State.DEAD.value: "be dead"}.get(wanted, f"be {wanted}")
+
+
+def later(job: Job, due_at: Millis, now: Millis) -> Iterator[str]:
+    seconds = (due_at - now) / 1000
+    when = f"in {roughly(seconds)}, at {short(due_at)}" if seconds > 0 else "now"
+    if job.state is State.FAILED:
+        yield f"The next try is due {when}."
+    elif seconds > 0:
+        yield f"It is scheduled for {short(due_at)}, in {roughly(seconds)}."
+    else:
+        yield f"It was scheduled for {short(due_at)}: its time has come."
+
+
+def in_line(facts: Facts) -> Iterator[str]:
+    job = facts.job
+    yield "It is next in line." if not facts.ahead else f"It is in line, {places(facts.ahead)} before it."
+    yield f"Its effective priority is {sum_of(job)}."
+    if job.rank is not None and job.rank <= PROMOTED:
+        yield "It was promoted: it goes before all that were not."
+    if facts.before:
+        named = ", ".join(f"{one.id} ({standing(one)})" for one in facts.before)
+        rest = facts.ahead - len(facts.before)
+        yield f"Before it: {named}{f' and {others(rest, facts.ahead >= MOST_COUNTED)}' if rest else ''}."
+    if any(one.effective_priority == job.effective_priority for one in facts.before):
+        yield "Of equal ones, the first to come goes first."
+
+
+def standing(job: Job) -> str:
+    promoted = job.rank is not None and job.rank <= PROMOTED
+    return "promoted" if promoted else f"effective priority {job.effective_priority}"
+
+
+def hands(facts: Facts) -> Iterator[str]:
+    """Who could take it."""
+    busy = [job.id for job in facts.running]
+    if not facts.working:
+        every = "Every worker was asked to stop" if facts.stopping else "No worker is running"
+        yield f"{every}: it cannot start. Start one with: queuectl worker start"
+    elif facts.job.rank is not None and len(busy) >= facts.working:
+        names = ", ".join(busy[:MOST_NAMED]) + (" …" if len(busy) > MOST_NAMED else "")
+        workers = "The worker is" if facts.working == 1 else f"All {facts.working} workers are"
+        yield f"{workers} busy with {names}."
+
+
+def places(count: int) -> str:
+    if count >= MOST_COUNTED:
+        return f"{count:,}+ jobs"
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def others(count: int, or_more: bool) -> str:
+    return "1 other" if count == 1 and not or_more else f"{count:,}{'+' * or_more} others"
+
+
+def sum_of(job: Job) -> str:
+    return f"{job.effective_priority}: priority {job.priority} + waiting_time {job.waiting_time}"
+
+
+# --- a job that runs or has ended ---
+
+
+def running(facts: Facts) -> Iterator[str]:
+    job = facts.job
+    assert job.started_at is not None
+    since = spoken(max(0, facts.now - job.started_at) / 1000)
+    yield f"It runs: worker {job.worker} started it at {short(job.started_at)}, {since} ago."
+    if job.cancel_reason is not None:
+        yield f"It is being cancelled: {sentence(job.cancel_reason)}"
+    elif facts.expected.end_at is not None:
+        seconds = (facts.expected.end_at - facts.now) / 1000
+        at = clock_time(facts.expected.end_at, facts.now)
+        yield f"Going by recent run times it ends in ~{roughly(seconds)}, at ~{at}."
+
+
+def ended(facts: Facts) -> Iterator[str]:
+    job = facts.job
+    if job.state is State.CANCELLED:
+        yield f"It was cancelled at {short(job.finished_at)}: {sentence(job.error_message or 'no reason was given')}"
+        if job.started_at is None:
+            yield "It never ran."
+            return
+    if job.state is State.DEAD:
+        yield f"It is dead, after {job.attempts} of {job.max_retries + 1} tries: {job.error_message}."
+        yield f"It is not tried again by itself. To try it again: queuectl dlq retry {job.id}"
+    if job.state is State.COMPLETED:
+        yield f"It is completed: worker {job.worker} ran it at {short(job.started_at)}, for {took(job)}."
+
+
+def took(job: Job) -> str:
+    return spoken(job.duration_seconds or 0)
+
+
+def why_then(facts: Facts) -> Iterator[str]:
+    """Why its newest run began when it did."""
+    job = facts.job
+    assert job.started_at is not None
+    if job.state in (State.DEAD, State.CANCELLED):
+        yield f"Its newest run began at {short(job.started_at)}, and took {took(job)}."
+    yield f"It was enqueued at {short(job.created_at)}."
+    if facts.woken_by is not None:
+        yield f"It waited for job {facts.woken_by.id}, which ended at {short(facts.woken_by.finished_at)}."
+    earlier = [run for run in facts.runs if run.lease < job.lease]
+    if earlier:
+        last = earlier[-1]
+        yield f"Before that, try {last.attempt} was {last.outcome} at {short(last.finished_at)}: {last.error_message}."
+    if job.run_at is not None and job.run_at > job.created_at:
+        yield f"It was not to start before {short(job.run_at)}."
+    if job.since_at is not None:
+        waited = spoken(max(0, job.started_at - job.since_at) / 1000)
+        yield f"It had waited {waited}, and was the first in line then: its effective priority was {sum_of(job)}."

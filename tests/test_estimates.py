@@ -1,0 +1,141 @@
+"""Estimates: from how long runs took lately, the same command's first; and none where there is no history."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from queuectl.estimates import Expected, Typical, forecast, foresee
+from queuectl.job import Job, NewJob, Outcome, State
+from queuectl.storage import EndedRun, Storage
+
+from .conftest import Cli, SetClock, eventually
+from .processes import open_queue, state
+
+NOW = 1_000_000
+ROW = dict.fromkeys(Job._fields)
+
+
+def a_job(seq: int, command: str = "make", started_at: int | None = None, worker: str | None = None) -> Job:
+    state = State.PENDING if started_at is None else State.PROCESSING
+    return Job(**{**ROW, "seq": seq, "command": command, "state": state, "started_at": started_at, "worker": worker})
+
+
+def a_run(command: str, seconds: float, outcome: str = "completed") -> EndedRun:
+    return EndedRun("x", "w", 0, 0, seconds, 0, outcome, command)
+
+
+HISTORY = Typical([a_run("make", 10), a_run("make", 20), a_run("make", 90), a_run("ls", 1), a_run("ls", 1)])
+
+
+def test_the_same_command_counts_first_and_then_all_by_their_median() -> None:
+    assert HISTORY.seconds(a_job(1, "make")) == 20
+    assert HISTORY.seconds(a_job(1, "ls")) == 1
+    assert HISTORY.seconds(a_job(1, "never seen")) == 10
+
+
+def test_runs_that_were_stopped_lost_or_cancelled_do_not_count() -> None:
+    runs = [a_run("make", 500, outcome) for outcome in ("released", "lost", "cancelled")]
+    assert Typical(runs).seconds(a_job(1)) is None
+    assert Typical([*runs, a_run("make", 3, "failed"), a_run("make", 5, "dead")]).seconds(a_job(1)) == 4
+
+
+def test_of_a_long_command_the_beginning_is_enough_to_know_it_again() -> None:
+    long = "x" * 5_000
+    assert Typical([a_run(long[:1_000], 7), a_run("ls", 1)]).seconds(a_job(1, long)) == 7
+
+
+def test_each_worker_takes_the_next_when_it_is_free() -> None:
+    running = [a_job(1, "make", NOW - 15_000, "w1"), a_job(2, "make", NOW - 2_000, "w2")]
+    line = [a_job(3, "ls"), a_job(4, "make"), a_job(5, "ls")]
+    found = foresee(HISTORY, running, line, ["w1", "w2"], NOW).expected
+    assert found[1] == Expected(end_at=NOW + 5_000)
+    assert found[2] == Expected(end_at=NOW + 18_000)
+    assert found[3] == Expected(NOW + 5_000, NOW + 6_000)
+    assert found[4] == Expected(NOW + 6_000, NOW + 26_000)
+    assert found[5] == Expected(NOW + 18_000, NOW + 19_000)
+
+
+def test_who_is_late_may_end_at_any_time() -> None:
+    found = foresee(HISTORY, [a_job(1, "make", NOW - 60_000, "w")], [a_job(2)], ["w"], NOW).expected
+    assert 1 not in found and found[2].start_at == NOW
+
+
+def test_without_a_worker_nothing_is_expected_of_the_line() -> None:
+    assert foresee(HISTORY, [], [a_job(1)], [], NOW).expected == {}
+
+
+def test_without_history_nothing_is_expected_after_a_run_that_nobody_knows() -> None:
+    nothing = Typical([])
+    assert foresee(nothing, [a_job(1, "make", NOW, "w")], [a_job(2)], ["w"], NOW).expected == {}
+    assert foresee(nothing, [], [a_job(1), a_job(2)], ["w"], NOW).expected == {1: Expected(NOW)}
+
+
+def test_the_end_of_some_is_the_last_of_theirs_and_unknown_if_one_is() -> None:
+    jobs = [a_job(1, "ls"), a_job(2, "make")]
+    found = foresee(HISTORY, [], jobs, ["w"], NOW)
+    assert found.end_of(jobs) == NOW + 21_000
+    assert found.end_of([*jobs, a_job(3)]) is None and found.end_of([]) is None
+
+
+def test_the_end_of_all_counts_those_beyond_the_first_in_line_as_typical() -> None:
+    found = foresee(HISTORY, [], [a_job(1, "ls"), a_job(2, "ls")], ["w", "v"], NOW)
+    assert found.end_of_all(2) == NOW + 1_000
+    assert found.end_of_all(5) == NOW + 1_000 + 2 * 10_000
+    assert foresee(HISTORY, [], [], [], NOW).end_of_all(5) is None
+
+
+def test_a_forecast_asks_the_same_few_questions_of_a_short_and_of_a_long_queue(
+    storage: Storage, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> list[str]:
+        found: list[str] = []
+        run = storage.run
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "run", lambda query, **values: found.append(query) or run(query, **values))
+            forecast(storage)
+        return found
+
+    before = asked()
+    storage.add([NewJob(None, f"echo {n}", None, 5, 0, 0, 2, None, "/", None) for n in range(1_200)])
+    for _ in range(3):
+        job = storage.claim("w")
+        assert job
+        clock.pass_seconds(4)
+        storage.finish(job, Outcome(0, 4.0))
+    assert len(asked()) <= len(before) < 10
+    assert forecast(storage).typical.overall == 4.0
+
+
+# --- where they are shown ---
+
+
+def test_list_status_and_why_show_what_is_expected_and_nothing_without_history(cli: Cli) -> None:
+    held = "while [ ! -e go ]; do sleep 0.02; done"
+    cli.ok("worker", "start")
+    for job_id in ("first", "second"):
+        cli.ok("enqueue", "--id", job_id, held)
+    eventually(lambda: state(cli, "first") == "processing")
+    shown = json.loads(cli.ok("list", "--json"))
+    assert [(job["expected_start_at"], job["expected_end_at"]) for job in shown] == [(None, None)] * 2
+    assert json.loads(cli.ok("status", "--json"))["expected_end_at"] is None
+    assert "~" not in cli.ok("list") + cli.ok("status") + cli.ok("why", "second")
+
+    storage = open_queue(cli)  # a history: it has always taken an hour
+    storage.add([NewJob("old", held, None, 10, 0, 0, 2, None, "/", None)])
+    job = storage.claim("w")
+    assert job and job.id == "old"
+    storage.finish(job, Outcome(0, 3600.0))
+    storage.close()
+    by_id = {job["id"]: job for job in json.loads(cli.ok("list", "--json"))}
+    assert by_id["first"]["expected_start_at"] is None and by_id["first"]["expected_end_at"]
+    assert by_id["second"]["expected_start_at"] == by_id["first"]["expected_end_at"]
+    status = json.loads(cli.ok("status", "--json"))
+    assert status["workers"][0]["expected_end_at"] == by_id["first"]["expected_end_at"]
+    assert status["expected_end_at"] == by_id["second"]["expected_end_at"]
+    assert re.search(r"^first .*since .*, ends ~\d", cli.ok("list"), re.MULTILINE)
+    assert re.search(r"^second .*, starts ~\d", cli.ok("list"), re.MULTILINE)
+    assert re.search(r"first, ends ~\d", cli.ok("status")) and "All will have ended ~" in cli.ok("status")
+    assert "it starts in ~" in cli.ok("why", "second") and "it ends in ~" in cli.ok("why", "first")
