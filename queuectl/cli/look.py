@@ -6,7 +6,7 @@ import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
-from queuectl.errors import QueueMoved
+from queuectl.errors import InvalidInput, QueueMoved
 from queuectl.estimates import forecast, forecast_of
 from queuectl.job import State
 from queuectl.metrics import measure
@@ -29,15 +29,24 @@ def open_queue() -> Queue:
 
 
 @click.command()
+@click.option("--watch", "watching", is_flag=True, help="Go on showing it, with the line and what has ended lately.")
 @json_option
-def status(as_json: bool) -> None:
+def status(watching: bool, as_json: bool) -> None:
     """How many jobs are in each state, and what the workers do.
 
     \b
-    Example:
+    Examples:
       queuectl status
+      queuectl status --watch
     """
     queue = open_queue()
+    if watching:
+        if as_json:
+            raise InvalidInput("--watch is for people and --json for programs. Keep one of them")
+        from queuectl.cli.watch import watch
+
+        watch(queue)
+        return
     counts = queue.counts()
     standings = WorkerManager(queue.home, queue.storage).standings()
     expected = forecast(queue.storage)

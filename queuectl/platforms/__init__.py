@@ -17,6 +17,7 @@ if sys.platform == "win32":
         pid_space,
         spawn_detached,
         start_time,
+        understands_escapes,
     )
 else:
     from queuectl.platforms.posix import (
@@ -28,6 +29,7 @@ else:
         pid_space,
         spawn_detached,
         start_time,
+        understands_escapes,
     )
 
 __all__ = [
@@ -39,4 +41,5 @@ __all__ = [
     "pid_space",
     "spawn_detached",
     "start_time",
+    "understands_escapes",
 ]

@@ -83,6 +83,11 @@ class Watcher:
         return False
 
 
+def understands_escapes() -> bool:
+    """Whether the terminal can be drawn on with escape codes."""
+    return os.environ.get("TERM") != "dumb"
+
+
 # --- detached workers and the lock ---
 
 

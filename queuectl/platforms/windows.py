@@ -24,6 +24,7 @@ PROCESS_QUERY_LIMITED_INFORMATION, SYNCHRONIZE = 0x1000, 0x100000
 WAIT_TIMEOUT = 0x102
 SYSTEM_TIME_OF_DAY = 3
 CODE_PAGE: str | None = "oem"  # what programs print to a console in, unless they choose UTF-8
+ENABLE_VIRTUAL_TERMINAL_PROCESSING = 0x4
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
 ntdll = ctypes.WinDLL("ntdll")
@@ -39,6 +40,8 @@ close_handle = kernel_function("CloseHandle", HANDLE)
 wait_for = kernel_function("WaitForSingleObject", HANDLE, DWORD, returns=DWORD)
 _open_process = kernel_function("OpenProcess", DWORD, BOOL, DWORD, returns=HANDLE)
 _process_times = kernel_function("GetProcessTimes", HANDLE, LPVOID, LPVOID, LPVOID, LPVOID)
+_get_console_mode = kernel_function("GetConsoleMode", HANDLE, LPVOID)
+_set_console_mode = kernel_function("SetConsoleMode", HANDLE, DWORD)
 
 
 # --- who is who ---
@@ -109,6 +112,15 @@ class Watcher:
     def wait(self, seconds: float, poll_interval: float) -> bool:
         time.sleep(min(seconds, poll_interval))
         return False
+
+
+def understands_escapes() -> bool:
+    """See posix.py; a console does from Windows 10 on, once it was told to."""
+    console = msvcrt.get_osfhandle(sys.stdout.fileno())
+    mode = DWORD()
+    if not _get_console_mode(console, ctypes.byref(mode)):
+        return False
+    return bool(_set_console_mode(console, mode.value | ENABLE_VIRTUAL_TERMINAL_PROCESSING))
 
 
 # --- detached workers and the lock ---

@@ -1,0 +1,69 @@
+"""`status --watch`: a live view, drawn over itself when something has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import click
+
+from queuectl import platforms
+from queuectl.errors import InvalidInput
+from queuectl.queue import Queue
+from queuectl.screen import draw, look
+from queuectl.storage import Storage
+from queuectl.worker_manager import WorkerManager
+
+SOONEST_SECONDS, LATEST_SECONDS = 0.25, 1.0  # between two drawings: the latter because ages are shown
+# A screen of its own, so that what was there comes back; and no cursor, which would jump about.
+OPEN, CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+HOME, END_OF_LINE, END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+def watch(queue: Queue) -> None:
+    """Until Ctrl+C."""
+    if not sys.stdout.isatty() or not platforms.understands_escapes():
+        raise InvalidInput("--watch needs a terminal to draw on. Here use: queuectl status")
+    storage = queue.storage
+    manager = WorkerManager(queue.home, storage)
+    storage.wait(0)  # from here on it hears of every change
+    with screen():
+        while True:
+            storage.changed()
+            columns, rows = shutil.get_terminal_size()
+            show(draw(look(storage, queue.counts(), manager.standings(), rows), columns, rows))
+            pause(storage)
+
+
+def pause(storage: Storage) -> None:
+    """Until something has changed."""
+    drawn_at = time.monotonic()
+    time.sleep(SOONEST_SECONDS)
+    while (left := drawn_at + LATEST_SECONDS - time.monotonic()) > 0 and not storage.changed():
+        storage.wait(left)
+
+
+def show(lines: list[str]) -> None:
+    """Over what was there, in one piece: nothing is cleared first, so nothing flickers."""
+    if os.environ.get("NO_COLOR"):
+        lines = [click.unstyle(line) for line in lines]
+    sys.stdout.write(HOME + f"{END_OF_LINE}\n".join(lines) + END_OF_LINE + END_OF_SCREEN)
+    sys.stdout.flush()
+
+
+@contextmanager
+def screen() -> Iterator[None]:
+    """The terminal, which is again what it was however this ends."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        sys.stdout.write(OPEN)
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        sys.stdout.write(CLOSE)
+        sys.stdout.flush()
