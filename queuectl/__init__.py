@@ -1,3 +1,27 @@
-"""A background job queue for shell commands."""
+"""A background job queue for shell commands.
+
+From Python: `from queuectl import Queue`; docs/python.md shows how.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from queuectl.errors import QueueError
+    from queuectl.job import Job, State
+    from queuectl.queue import Queue
 
 __version__ = "0.1.0"
+__all__ = ["Job", "Queue", "QueueError", "State", "__version__"]
+
+_HOMES = {"Queue": "queue", "Job": "job", "State": "job", "QueueError": "errors"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when it is asked for: a worker and the command line ask for less."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"queuectl.{_HOMES[name]}"), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from queuectl import config
 from queuectl.config import DATABASE
@@ -16,6 +16,9 @@ from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State, changes, clean
 from queuectl.selection import Page, Selection, find, find_all
 from queuectl.storage import Added, Link, Run, Storage, open_storage
 
+if TYPE_CHECKING:
+    from queuectl.liveness import Standing
+
 
 class Place(NamedTuple):
     """Where a new job stands: how many are before it, or when its time comes."""
@@ -24,7 +27,16 @@ class Place(NamedTuple):
     run_at: int | None
 
 
+class Status(NamedTuple):
+    """How many jobs are in each state, and how each worker is that the queue knows."""
+
+    jobs: dict[str, int]
+    workers: Sequence[Standing]
+
+
 class Queue:
+    """The queue in a directory, or in the one that QUEUECTL_HOME names, or in ~/.queuectl."""
+
     def __init__(self, home: str | None = None) -> None:
         self.home = open_home(home)
         self._storage: Storage | None = None
@@ -34,6 +46,12 @@ class Queue:
         if self._storage is None:
             self._storage = open_storage(self.home)
         return self._storage
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         if self._storage is not None:
@@ -77,7 +95,8 @@ class Queue:
 
     def named(self, job_ids: Sequence[str]) -> Sequence[Job]:
         """The jobs of these ids, each once, without what they printed."""
-        return [self.storage.glance(job_id) for job_id in dict.fromkeys(map(self._id, job_ids))]
+        wanted = [job_ids] if isinstance(job_ids, str) else job_ids
+        return [self.storage.glance(job_id) for job_id in dict.fromkeys(map(self._id, wanted))]
 
     def runs(self, job: Job) -> list[Run]:
         """The tries of a job that have ended."""
@@ -107,6 +126,33 @@ class Queue:
         """How many jobs there are in each state."""
         totals = self.storage.totals()
         return {state.value: totals[state.value] for state in State}
+
+    def status(self) -> Status:
+        """The counts, and what the workers do; nothing is changed, also where one is lost."""
+        from queuectl.worker_manager import WorkerManager
+
+        return Status(self.counts(), WorkerManager(self.home, self.storage).standings())
+
+    # --- waiting ---
+
+    def wait(self, job_ids: str | Sequence[str], timeout: float | None = None) -> Sequence[Job]:
+        """Wait until these jobs have ended; they are returned with what they printed.
+
+        It raises WaitedTooLong, which is a TimeoutError, if they have not within so many seconds.
+        """
+        from queuectl.waiting import ForJobs, wait_until_over
+
+        jobs = self.named(job_ids)
+        wait_until_over(self.storage, ForJobs(self.storage, jobs), timeout)
+        return [self.storage.job(job.id) for job in jobs]
+
+    def wait_all(self, timeout: float | None = None) -> bool:
+        """Wait until no job is left that waits or runs; whether all that ended meanwhile are completed."""
+        from queuectl.waiting import ForAll, wait_until_over
+
+        wanted = ForAll(self.storage)
+        wait_until_over(self.storage, wanted, timeout)
+        return wanted.progress().all_completed
 
     # --- changing jobs ---
 

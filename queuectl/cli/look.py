@@ -12,7 +12,6 @@ from queuectl.job import State
 from queuectl.metrics import measure
 from queuectl.queue import Queue
 from queuectl.times import clock_time, iso
-from queuectl.worker_manager import WorkerManager
 
 states = click.Choice([state.value for state in State], case_sensitive=False)
 counting = click.IntRange(min=1, max=100_000)
@@ -47,8 +46,7 @@ def status(watching: bool, as_json: bool) -> None:
 
         watch(queue)
         return
-    counts = queue.counts()
-    standings = WorkerManager(queue.home, queue.storage).standings()
+    counts, standings = queue.status()
     expected = forecast(queue.storage)
     end_at = expected.end_of_all(counts["pending"] + counts["processing"] + counts["failed"])
     if as_json:

@@ -17,7 +17,6 @@ from queuectl.errors import InvalidInput
 from queuectl.queue import Queue
 from queuectl.screen import draw, look
 from queuectl.storage import Storage
-from queuectl.worker_manager import WorkerManager
 
 SOONEST_SECONDS, LATEST_SECONDS = 0.25, 1.0  # between two drawings: the latter because ages are shown
 # A screen of its own, so that what was there comes back; and no cursor, which would jump about.
@@ -30,13 +29,12 @@ def watch(queue: Queue) -> None:
     if not sys.stdout.isatty() or not platforms.understands_escapes():
         raise InvalidInput("--watch needs a terminal to draw on. Here use: queuectl status")
     storage = queue.storage
-    manager = WorkerManager(queue.home, storage)
     storage.wait(0)  # from here on it hears of every change
     with screen():
         while True:
             storage.changed()
             columns, rows = shutil.get_terminal_size()
-            show(draw(look(storage, queue.counts(), manager.standings(), rows), columns, rows))
+            show(draw(look(storage, *queue.status(), rows), columns, rows))
             pause(storage)
 
 
