@@ -63,14 +63,18 @@ def usual_home() -> str:
 
 def open_home(wanted: str | None = None) -> Home:
     """This directory, or the one that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
-    root = os.path.abspath(wanted or os.environ.get("QUEUECTL_HOME") or usual_home())
-    home = Home(root)
+    home = find_home(wanted)
     if not os.path.isdir(home.logs):
         try:
-            os.makedirs(root, mode=0o700, exist_ok=True)
+            os.makedirs(home.root, mode=0o700, exist_ok=True)
             os.makedirs(home.logs, mode=0o700, exist_ok=True)
         except OSError as error:
             raise QueueError(
-                f"Cannot make {root}: {error.strerror}. Set QUEUECTL_HOME to a directory of yours"
+                f"Cannot make {home.root}: {error.strerror}. Set QUEUECTL_HOME to a directory of yours"
             ) from error
     return home
+
+
+def find_home(wanted: str | None = None) -> Home:
+    """Where it is or would be."""
+    return Home(os.path.abspath(wanted or os.environ.get("QUEUECTL_HOME") or usual_home()))

@@ -146,6 +146,8 @@ def tries_text(job: Job) -> str:
 def when_text(job: Job) -> str:
     if job.state is State.PROCESSING:
         return f"since {short(job.started_at)}"
+    if job.waits_for:
+        return f"waits for {job.waits_for} {'job' if job.waits_for == 1 else 'jobs'}"
     if job.state in (State.PENDING, State.FAILED):
         return f"from {short(job.due_at)}" if job.due_at else f"waiting since {short(job.since_at)}"
     return f"ended {short(job.finished_at)}"

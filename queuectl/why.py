@@ -183,10 +183,10 @@ def ended(facts: Facts) -> Iterator[str]:
             yield "It never ran."
             return
     if job.state is State.DEAD:
-        yield f"It is dead, after {job.attempts} of {job.max_retries + 1} tries: {job.error_message}."
+        yield f"It was given up after {job.attempts} of {job.max_retries + 1} tries: {job.error_message}."
         yield f"It is not tried again by itself. To try it again: queuectl dlq retry {job.id}"
     if job.state is State.COMPLETED:
-        yield f"It is completed: worker {job.worker} ran it at {short(job.started_at)}, for {took(job)}."
+        yield f"Worker {job.worker} ran it at {short(job.started_at)}, for {took(job)}."
 
 
 def took(job: Job) -> str:

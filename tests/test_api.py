@@ -65,4 +65,3 @@ def test_importing_the_package_loads_nothing_of_it() -> None:
     code = "import sys, queuectl; print(*(name for name in sys.modules if name.startswith('queuectl.')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
-

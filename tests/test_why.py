@@ -124,9 +124,9 @@ def test_why_it_ran_when_it_did() -> None:
 
 def test_how_it_ended() -> None:
     ended = {**RUNS, "finished_at": NOW, "duration_seconds": 4.0, "attempts": 4}
-    assert "It is completed: worker w-1 ran it at" in why(a_job(**{**ended, "state": State.COMPLETED}))
+    assert "Worker w-1 ran it at" in why(a_job(**{**ended, "state": State.COMPLETED}))
     dead = why(a_job(**{**ended, "state": State.DEAD, "error_message": "exit code 3"}))
-    assert "It is dead, after 4 of 4 tries: exit code 3." in dead and "queuectl dlq retry job7" in dead
+    assert "It was given up after 4 of 4 tries: exit code 3." in dead and "queuectl dlq retry job7" in dead
     never = a_job(state=State.CANCELLED, finished_at=NOW, error_message="job build is dead")
     assert why(never).splitlines() == [f"It was cancelled at {short(NOW)}: job build is dead.", "It never ran."]
 

@@ -25,7 +25,12 @@ COMMANDS = {
     "dlq": "queuectl.cli.dlq:dlq",
     "config": "queuectl.cli.config:config",
     "db": "queuectl.cli.db:db",
+    "completion": "queuectl.cli.completion:completion",
+    "demo": "queuectl.cli.demo:demo",
 }
+
+# Set by a shell's script (see completion.py) when it asks what could stand at the cursor.
+COMPLETING = "_QUEUECTL_COMPLETE"
 
 # What Click raises where a group is called without a command; before 8.2 it printed the help by itself.
 NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
@@ -42,6 +47,10 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if COMPLETING in os.environ:
+            from queuectl.cli.completion import make_live
+
+            make_live(command)
         return command
 
     def resolve_command(
@@ -75,6 +84,10 @@ def cli(context: click.Context, debug: bool) -> None:
 
 def call(arguments: list[str]) -> int:
     """Run a command; its exit code."""
+    if COMPLETING in os.environ:
+        from queuectl.cli.completion import answer
+
+        return answer()
     try:
         return cli.main(arguments, "queuectl", standalone_mode=False, windows_expand_args=False) or 0
     except click.exceptions.Exit as error:

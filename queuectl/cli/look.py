@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from queuectl import render
@@ -44,7 +46,8 @@ def status(watching: bool, as_json: bool) -> None:
             raise InvalidInput("--watch is for people and --json for programs. Keep one of them")
         from queuectl.cli.watch import watch
 
-        watch(queue)
+        with suppress(KeyboardInterrupt):  # the way to leave it
+            watch(queue)
         return
     counts, standings = queue.status()
     expected = forecast(queue.storage)

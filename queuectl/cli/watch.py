@@ -7,8 +7,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -24,14 +24,18 @@ OPEN, CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, END_OF_LINE, END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
-def watch(queue: Queue) -> None:
-    """Until Ctrl+C."""
-    if not sys.stdout.isatty() or not platforms.understands_escapes():
+def can_watch() -> bool:
+    return sys.stdout.isatty() and platforms.understands_escapes()
+
+
+def watch(queue: Queue, until: Callable[[], bool] = lambda: False) -> None:
+    """Until then, or for ever."""
+    if not can_watch():
         raise InvalidInput("--watch needs a terminal to draw on. Here use: queuectl status")
     storage = queue.storage
     storage.wait(0)  # from here on it hears of every change
     with screen():
-        while True:
+        while not until():
             storage.changed()
             columns, rows = shutil.get_terminal_size()
             show(draw(look(storage, *queue.status(), rows), columns, rows))
@@ -57,11 +61,11 @@ def show(lines: list[str]) -> None:
 @contextmanager
 def screen() -> Iterator[None]:
     """The terminal, which is again what it was however this ends."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.stdout.write(OPEN)
-        with suppress(KeyboardInterrupt):
-            yield
+        yield
     finally:
         sys.stdout.write(CLOSE)
         sys.stdout.flush()
+        signal.signal(signal.SIGTERM, before)

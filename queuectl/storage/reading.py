@@ -319,11 +319,15 @@ class Reader(ABC):
             aged.append(job)
         return aged
 
+    def ids_near(self, job_id: str) -> list[str]:
+        """Some ids that stand beside this one in the alphabet."""
+        return [row[0] for row in self.run("ids_near", id=job_id).fetchall()]
+
     def _nearest(self, job_id: str) -> str | None:
         from difflib import get_close_matches
 
-        rows = self.run("ids_near", id=job_id).fetchall() + self.run("newest_ids").fetchall()
-        near = get_close_matches(job_id, [row[0] for row in rows], 1)
+        newest = [row[0] for row in self.run("newest_ids").fetchall()]
+        near = get_close_matches(job_id, self.ids_near(job_id) + newest, 1)
         return near[0] if near else None
 
     def runs_of(self, job: Job) -> list[Run]:

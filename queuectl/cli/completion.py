@@ -1,0 +1,211 @@
+"""`completion`: what a shell runs to complete queuectl's commands, and what it is answered, live.
+
+Whoever asks is about to type: an answer is quick, silent, and makes nothing, not even a home.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, get_completion_class
+
+from queuectl.cli.commands import COMPLETING, cli
+from queuectl.config import MEANINGS, Settings, canonical
+from queuectl.database import database_url, is_postgres, sqlite_path
+from queuectl.home import find_home
+from queuectl.job import LAST, Job, State
+from queuectl.queue import Queue
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+MOST_OFFERED, MOST_LOOKED_AT = 50, 500
+LONGEST_HELP = 60
+
+WAITING = (State.PENDING, State.FAILED)
+OPEN = (State.PROCESSING, *WAITING)
+ENDED = tuple(state for state in State if state.has_ended)
+# Which jobs a command can do something to; the others can be looked at, whatever their state.
+STATES: dict[str, tuple[State, ...]] = {
+    "cancel": OPEN,
+    "wait": OPEN,
+    "edit": WAITING,
+    "promote": WAITING,
+    "retry": ENDED,
+    "delete": (*ENDED, *WAITING),
+    "dlq retry": (State.DEAD,),
+}
+AGING = ("off", "60s", "10m")
+
+POWERSHELL = """\
+Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
+    param($word, $line, $cursor)
+    $before = @($line.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursor } | ForEach-Object { "$_" })
+    $env:COMP_WORDS = $before -join "`n"
+    $env:COMP_WORD = $word
+    $env:%(complete_var)s = "powershell_complete"
+    try {
+        & %(prog_name)s | ForEach-Object {
+            $value, $help = $_ -split "`t", 2
+            if (-not $help) { $help = $value }
+            $typed = if ($value -match "\\s") { "'$value'" } else { $value }
+            [System.Management.Automation.CompletionResult]::new($typed, $value, "ParameterValue", $help)
+        }
+    } finally {
+        Remove-Item Env:COMP_WORDS, Env:COMP_WORD, Env:%(complete_var)s -ErrorAction SilentlyContinue
+    }
+}
+"""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the script that makes a shell complete queuectl's commands, options, job ids, states and settings.
+
+    Run it from your shell's startup file.
+
+    \b
+    Examples:
+      queuectl completion fish | source
+      eval "$(queuectl completion bash)"
+      queuectl completion powershell | Out-String | Invoke-Expression
+    """
+    # Not the class's own: bash's would look for a bash, and complain where there is none.
+    click.echo(ShellComplete.source(of(shell)))
+
+
+class PowerShellComplete(ShellComplete):
+    """A shell that Click does not know; files it completes by itself, where it is answered nothing."""
+
+    name = "powershell"
+    source_template = POWERSHELL
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        return os.environ.get("COMP_WORDS", "").split("\n")[1:], os.environ.get("COMP_WORD", "")
+
+    def format_completion(self, item: CompletionItem) -> str:
+        return f"{item.value}\t{item.help or ''}"
+
+    def complete(self) -> str:
+        items = self.get_completions(*self.get_completion_args())
+        return "\n".join(self.format_completion(item) for item in items if item.type == "plain")
+
+
+add_completion_class(PowerShellComplete)
+
+
+def of(shell: str) -> ShellComplete:
+    found = get_completion_class(shell)
+    assert found is not None
+    return found(cli, {}, "queuectl", COMPLETING)
+
+
+def answer() -> int:
+    """Print what could stand at the cursor, for the shell that asks."""
+    shell = os.environ[COMPLETING].partition("_")[0]
+    if shell not in SHELLS:
+        return 1
+    with suppress(Exception):  # nobody asked for an error message in the middle of a line
+        click.echo(of(shell).complete())
+    return 0
+
+
+# --- what is live ---
+
+Offer = Callable[[click.Context, str], Iterable[CompletionItem]]
+
+
+class Live(click.types.StringParamType):
+    """A parameter whose values are found by asking."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with suppress(Exception):
+            return [item for item in self._offer(ctx, incomplete) if item.value.startswith(incomplete)]
+        return []
+
+
+def queue_that_is_there() -> Queue | None:
+    home = find_home()
+    url = database_url(home)
+    is_there = os.path.isdir(home.logs) and (is_postgres(url) or os.path.exists(sqlite_path(url) or home.database))
+    return Queue(home.root) if is_there else None
+
+
+def jobs(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    """The newest jobs that the command can do something to, and some older ones by the beginning of their ids."""
+    queue = queue_that_is_there()
+    if queue is None:
+        return
+    states = STATES.get(context.command_path.partition(" ")[2])
+    offered = 0
+    if states is None:
+        yield CompletionItem(LAST, help="the newest job")
+    for job in candidates(queue, incomplete, states):
+        if job.id.startswith(incomplete) and offered < MOST_OFFERED:
+            offered += 1
+            yield CompletionItem(job.id, help=f"{job.state} {' '.join(job.command.split())}"[:LONGEST_HELP])
+
+
+def candidates(queue: Queue, incomplete: str, states: tuple[State, ...] | None) -> Iterator[Job]:
+    seen: set[str] = set()
+    newest = [job for state in states or (None,) for job in queue.list(state, MOST_LOOKED_AT)]
+    for job in sorted(newest, key=lambda job: -job.seq):
+        seen.add(job.id)
+        yield job
+    older = queue.storage.ids_near(incomplete) if incomplete.isascii() and incomplete else []
+    for job_id in older:
+        if job_id not in seen and job_id.startswith(incomplete):
+            job = queue.storage.glance(job_id)
+            if states is None or job.state in states:
+                yield job
+
+
+def labels(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    queue = queue_that_is_there()
+    newest = queue.list(limit=MOST_LOOKED_AT) if queue else []
+    return (CompletionItem(label) for label in dict.fromkeys(job.label for job in newest) if label)
+
+
+def settings(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    """By the names with dashes where somebody has begun to write them so."""
+    dashed = "-" in incomplete
+    for name, meaning in MEANINGS.items():
+        yield CompletionItem(name.replace("_", "-") if dashed else name, help=meaning)
+
+
+def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    """What the setting is now, what it is by default, and what is often wanted."""
+    name = canonical(context.params["key"])
+    queue = queue_that_is_there()
+    now = [str(queue.all_settings()[name])] if queue else []
+    usual = [str(getattr(Settings(), name, ""))]
+    offered = dict.fromkeys([*now, *usual, *(AGING if name == "aging" else ())])
+    return (CompletionItem(value) for value in offered if value and " " not in value)
+
+
+# By the name of the parameter, so that a new command is completed without doing anything for it.
+TYPES: dict[str, Any] = {
+    **dict.fromkeys(("job_id", "job_ids", "depends_on", "after_any", "after_failed"), Live(jobs)),
+    "label": Live(labels),
+    "key": Live(settings),
+    "value": Live(values),
+    "path": click.Path(),
+    "cwd": click.Path(file_okay=False),
+    "command": click.Path(),
+}
+
+
+def make_live(command: click.Command) -> None:
+    """Let the parameters of a command, and of those that are under it, be completed by what there is."""
+    for param in command.params:
+        if param.name in TYPES and isinstance(param.type, click.types.StringParamType):
+            param.type = TYPES[param.name]
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            make_live(below)
