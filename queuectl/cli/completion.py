@@ -70,7 +70,7 @@ def completion(shell: str) -> None:
     \b
     Examples:
       queuectl completion fish | source
-      eval "$(queuectl completion bash)"
+      source <(queuectl completion bash)
       queuectl completion powershell | Out-String | Invoke-Expression
     """
     # Not the class's own: bash's would look for a bash, and complain where there is none.
