@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from math import ceil
-from statistics import median
 from typing import NamedTuple
 
 from queuectl.job import Job, State
 from queuectl.liveness import Condition, conditions
-from queuectl.metrics import SAMPLE
-from queuectl.storage import COMMAND_LETTERS, MOST_COUNTED, EndedRun, Storage
+from queuectl.metrics import SAMPLE, percentile
+from queuectl.storage import COMMAND_LETTERS, MOST_COUNTED, EndedRun, Storage, Turn
 from queuectl.times import Millis
 
 # How a run ends by itself. One that was stopped, lost or cancelled says nothing of how long the command takes.
@@ -35,8 +34,12 @@ class Typical:
         everything = [seconds for found in durations.values() for seconds in found]
         self.overall = median(everything) if everything else None
 
-    def seconds(self, job: Job) -> float | None:
+    def seconds(self, job: Job | Turn) -> float | None:
         return self._by_command.get(job.command[:COMMAND_LETTERS], self.overall)
+
+
+def median(values: Iterable[float]) -> float:
+    return percentile(sorted(values), 0.5)
 
 
 class Expected(NamedTuple):
@@ -86,17 +89,16 @@ def forecast(storage: Storage) -> Forecast:
     """What is to be expected, from the newest runs, the line, and who lives."""
     typical = Typical(storage.newest_runs(SAMPLE))
     running = storage.jobs(State.PROCESSING, MOST_COUNTED)
-    line = [job for job in storage.page(MOST_COUNTED, State.PENDING)[0] if job.rank is not None]
     working = [
         worker.name
         for worker, condition in conditions(storage)
         if condition is Condition.ALIVE and worker.stop_grace is None
     ]
-    return foresee(typical, running, line, working, storage.clock.now())
+    return foresee(typical, running, storage.front(MOST_COUNTED), working, storage.clock.now())
 
 
 def foresee(
-    typical: Typical, running: Sequence[Job], line: Sequence[Job], workers: Sequence[str], now: Millis
+    typical: Typical, running: Sequence[Job], line: Iterable[Turn], workers: Sequence[str], now: Millis
 ) -> Forecast:
     """Each worker takes the next in line when it is free; who has a job in hand that nobody knows is never free."""
     expected: dict[int, Expected] = {}
@@ -111,17 +113,17 @@ def foresee(
             free[job.worker] = max(now, end)
         if end > now:  # who is late may end at any time
             expected[job.seq] = Expected(end_at=end)
-    turns = list(free.values())
-    heapify(turns)
-    for job in line:
-        if not turns:
+    free_at = list(free.values())
+    heapify(free_at)
+    for turn in line:
+        if not free_at:
             break
-        start = heappop(turns)
-        seconds = typical.seconds(job)
+        start = heappop(free_at)
+        seconds = typical.seconds(turn)
         if seconds is None:
-            expected[job.seq] = Expected(start)
+            expected[turn.seq] = Expected(start)
             continue
         end = start + round(seconds * 1000)
-        expected[job.seq] = Expected(start, end)
-        heappush(turns, end)
+        expected[turn.seq] = Expected(start, end)
+        heappush(free_at, end)
     return Forecast(now, typical, len(workers), expected)

@@ -271,6 +271,9 @@ SELECT {job} FROM jobs WHERE label = :label AND label IS NOT NULL AND seq < :bef
 -- in_line: as they will run, from a place in line on
 SELECT {job} FROM jobs WHERE rank IS NOT NULL AND (rank, seq) > (:key, :seq) ORDER BY rank, seq LIMIT :limit;
 
+-- front: who is first in line, and what it runs, for estimates
+SELECT seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT :limit;
+
 -- later: who waits for its time, from a time on
 SELECT {job} FROM jobs WHERE due_at IS NOT NULL AND (due_at, seq) > (:key, :seq) ORDER BY due_at, seq LIMIT :limit;
 

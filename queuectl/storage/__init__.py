@@ -15,6 +15,7 @@ from queuectl.storage.reading import (
     EndedRun,
     Link,
     Run,
+    Turn,
     Worker,
     cursor_after,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Link",
     "Run",
     "Storage",
+    "Turn",
     "Worker",
     "cursor_after",
     "open_storage",

@@ -65,6 +65,13 @@ class EndedRun(NamedTuple):
     command: str  # its first COMMAND_LETTERS
 
 
+class Turn(NamedTuple):
+    """A place in line: whose it is, and what it runs."""
+
+    seq: int
+    command: str  # its first COMMAND_LETTERS
+
+
 class Link(NamedTuple):
     """A job that another waits for, or that waits for another: what it is by now, and how the one must end."""
 
@@ -226,6 +233,10 @@ class Reader(ABC):
     def ahead(self, rank: int, seq: int) -> int:
         """How many stand before this place in line, counted to MOST_COUNTED."""
         return int(self.one("ahead", rank=rank, seq=seq, most=MOST_COUNTED))
+
+    def front(self, limit: int) -> list[Turn]:
+        """The first in line."""
+        return [Turn(*row) for row in self.run("front", limit=limit, letters=COMMAND_LETTERS).fetchall()]
 
     # --- jobs ---
 
