@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from queuectl.follow import CHUNK, Tail, start_of_last
+from queuectl.follow import CHUNK, Tail, lease_of, start_of_last
+from queuectl.job import Outcome
+from queuectl.queue import Queue
 
 from .conftest import SCRIPT, Cli, eventually
 from .processes import state
@@ -73,6 +75,21 @@ def test_of_two_runs_that_were_the_same_try_the_newer_one_is_shown(cli: Cli) -> 
     job_id = run(cli, "echo x >> tries; wc -l < tries; exit 1", "--max-retries", "0")
     cli.ok("dlq", "retry", job_id)
     eventually(lambda: cli.ok("logs", "--attempt", "1", job_id).strip() == "2")
+
+
+def test_a_run_that_was_lost_is_not_taken_for_the_try_before_it(tmp_path: Path) -> None:
+    with Queue(str(tmp_path)) as queue:
+        queue.enqueue("false", id="a", backoff_base=0)
+        storage = queue.storage
+        first = storage.claim("w")
+        assert first
+        storage.finish(first, Outcome(1, 0.1))
+        second = storage.claim("w")
+        assert second and second.attempts == 2
+        storage.lose(second, rebooted=False)
+        [job] = queue.named("a")
+        assert (job.attempts, job.lease) == (1, 2)
+        assert (lease_of(queue, job, 1), lease_of(queue, job, 2)) == (1, 2)
 
 
 def test_a_try_that_was_not_made_is_refused(cli: Cli) -> None:
