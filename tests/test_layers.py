@@ -130,6 +130,10 @@ def test_what_is_at_the_bottom_reaches_nothing_above(module: str) -> None:
         "moving",
         "backup",
         "checking",
+        "why",
+        "estimates",
+        "waiting",
+        "screen",
     }
     assert not {room(name) for name in everything_under(module)} & upper
 
@@ -171,7 +175,20 @@ def test_who_starts_workers_does_not_import_them() -> None:
     assert "queuectl.worker" not in everything_under("queuectl.worker_manager")
 
 
-MIDDLE = ["worker_manager", "runner", "recovery", "queue", "follow", "metrics", "moving", "backup", "checking"]
+MIDDLE = [
+    "worker_manager",
+    "runner",
+    "recovery",
+    "queue",
+    "follow",
+    "metrics",
+    "moving",
+    "backup",
+    "checking",
+    "why",
+    "estimates",
+    "waiting",
+]
 
 
 @pytest.mark.parametrize("module", in_room(*MIDDLE))

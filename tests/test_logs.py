@@ -15,9 +15,10 @@ import pytest
 from queuectl.follow import CHUNK, Tail, lease_of, start_of_last
 from queuectl.job import Outcome
 from queuectl.queue import Queue
+from queuectl.storage import Worker
 
 from .conftest import SCRIPT, Cli, eventually
-from .processes import state
+from .processes import open_queue, state
 
 # Prints another thing at each try, and succeeds at the second.
 SHAKY = "echo x >> tries; n=$(wc -l < tries); echo out $n; echo err $n >&2; [ $n -eq 2 ]"
@@ -102,6 +103,17 @@ def test_a_job_that_has_not_run_says_so(cli: Cli) -> None:
     cli.ok("enqueue", "true")
     done = cli("logs", "last")
     assert (done.returncode, done.stdout) == (0, "") and "has not run yet" in done.stderr
+
+
+def test_what_a_job_prints_on_another_machine_cannot_be_seen_from_here(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "away", "true")
+    storage = open_queue(cli)
+    now = storage.clock.now()
+    storage.add_worker(Worker("w-far", 1, "then", "its boot", "its space", "faraway", now, now, 0, None))
+    assert storage.claim("w-far")
+    storage.close()
+    done = cli("logs", "away")
+    assert (done.returncode, done.stdout) == (0, "") and "Job away runs on faraway" in done.stderr
 
 
 def test_a_running_job_shows_what_it_has_printed_by_now_and_does_not_wait(cli: Cli) -> None:
