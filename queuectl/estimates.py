@@ -59,6 +59,7 @@ class Forecast(NamedTuple):
     typical: Typical
     workers: int
     expected: Mapping[int, Expected]
+    last_due: Millis | None = None  # when the last of those comes due that wait for their time
 
     def of(self, job: Job) -> Expected:
         return self.expected.get(job.seq, NOTHING)
@@ -71,11 +72,15 @@ class Forecast(NamedTuple):
 
     def end_of_all(self, left: int) -> Millis | None:
         """When so many jobs are done, all that there are: as the first in line will be, and the others like them."""
-        ends = [expected.end_at for expected in self.expected.values() if expected.end_at is not None]
-        if not ends or self.typical.overall is None or not self.workers:
+        if self.typical.overall is None or not self.workers:
             return None
+        usual = self.typical.overall * 1000
+        ends = [expected.end_at for expected in self.expected.values() if expected.end_at is not None]
         others = max(0, left - len(self.expected))
-        return max(ends) + round(ceil(others / self.workers) * self.typical.overall * 1000)
+        last = [max(ends) + round(ceil(others / self.workers) * usual)] if ends else []
+        if self.last_due is not None:
+            last.append(self.last_due + round(usual))
+        return max(last, default=None)
 
 
 def forecast_of(storage: Storage, jobs: Iterable[Job]) -> Forecast:
@@ -94,7 +99,8 @@ def forecast(storage: Storage) -> Forecast:
         for worker, condition in conditions(storage)
         if condition is Condition.ALIVE and worker.stop_grace is None
     ]
-    return foresee(typical, running, storage.front(MOST_COUNTED), working, storage.clock.now())
+    found = foresee(typical, running, storage.front(MOST_COUNTED), working, storage.clock.now())
+    return found._replace(last_due=storage.last_due())
 
 
 def foresee(

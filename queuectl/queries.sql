@@ -277,6 +277,9 @@ SELECT seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE rank I
 -- later: who waits for its time, from a time on
 SELECT {job} FROM jobs WHERE due_at IS NOT NULL AND (due_at, seq) > (:key, :seq) ORDER BY due_at, seq LIMIT :limit;
 
+-- last_due: before this not all can have ended
+SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at DESC, seq DESC LIMIT 1;
+
 -- blocked: who waits for other jobs
 SELECT {job} FROM jobs WHERE waits_for > 0 AND seq > :seq ORDER BY seq LIMIT :limit;
 

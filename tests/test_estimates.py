@@ -87,6 +87,15 @@ def test_the_end_of_all_counts_those_beyond_the_first_in_line_as_typical() -> No
     assert foresee(HISTORY, [], [], [], NOW).end_of_all(5) is None
 
 
+def test_not_all_have_ended_before_the_last_that_is_scheduled(storage: Storage, clock: SetClock) -> None:
+    found = foresee(HISTORY, [], [Turn(1, "ls")], ["w"], NOW)
+    assert found._replace(last_due=NOW + 3_600_000).end_of_all(2) == NOW + 3_610_000
+    assert found._replace(last_due=NOW - 60_000).end_of_all(1) == NOW + 1_000
+    times = [clock.now() + 1_000 * seconds for seconds in (10, 99, 50)]
+    storage.add([NewJob(None, "true", None, 5, 0, 0, 2, run_at, "/", None) for run_at in times])
+    assert forecast(storage).last_due == times[1]
+
+
 def test_a_forecast_asks_the_same_few_questions_of_a_short_and_of_a_long_queue(
     storage: Storage, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

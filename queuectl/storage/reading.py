@@ -234,6 +234,10 @@ class Reader(ABC):
         """How many stand before this place in line, counted to MOST_COUNTED."""
         return int(self.one("ahead", rank=rank, seq=seq, most=MOST_COUNTED))
 
+    def last_due(self) -> Millis | None:
+        found: Millis | None = self.one("last_due")
+        return found
+
     def front(self, limit: int) -> list[Turn]:
         """The first in line."""
         return [Turn(*row) for row in self.run("front", limit=limit, letters=COMMAND_LETTERS).fetchall()]
