@@ -35,7 +35,7 @@ def filled(cli: Cli) -> Cli:
 def test_commands_options_and_subcommands(cli: Cli) -> None:
     assert {"enqueue", "wait", "why", "worker", "completion"} <= offered(cli, "").keys()
     assert offered(cli, "wo").keys() == {"worker"}
-    assert {"start", "stop", "list", "health"} == offered(cli, "worker", "").keys()
+    assert {"start", "stop", "list", "health", "autostart"} == offered(cli, "worker", "").keys()
     assert {"--follow", "--stderr", "--attempt", "--tail"} <= offered(cli, "logs", "--").keys()
 
 
