@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from queuectl.errors import InvalidInput, brief
 from queuectl.ranking import ACCEPTED as AGING_ACCEPTED
 from queuectl.ranking import Aging, parse_aging
+from queuectl.times import parse_duration
 
 
 class Settings(NamedTuple):
@@ -23,10 +24,19 @@ class Settings(NamedTuple):
     worker_count: int = 1
     max_output: int = 1048576
     shell: str = ""
+    keep_completed: str = "forever"
+    max_log_bytes: int = 0
 
     @property
     def aging_rule(self) -> Aging:
         return parse_aging(self.aging)
+
+    @property
+    def keep_completed_seconds(self) -> float | None:
+        return None if self.keep_completed == FOREVER else parse_duration(self.keep_completed)
+
+
+FOREVER = "forever"
 
 
 class Setting(NamedTuple):
@@ -69,6 +79,15 @@ def shell(text: str) -> str:
     return text.strip()
 
 
+def keeping(text: str) -> str:
+    wanted = text.lower()
+    if wanted != FOREVER:
+        parse_duration(wanted)
+        if not wanted[-1:].isalpha():  # days, or seconds?
+            raise ValueError
+    return wanted
+
+
 def is_there(shell: str) -> bool:
     from shutil import which
 
@@ -109,6 +128,14 @@ SETTINGS: dict[str, Setting] = {
         f"{', '.join(SHELLS)} or the path of another shell, which must be there, or nothing for the platform's own",
         "what runs a command line",
         is_there,
+    ),
+    "keep_completed": Setting(
+        keeping, "a duration such as 12h or 30d, or forever", "how long completed jobs are kept, with their logs"
+    ),
+    "max_log_bytes": Setting(
+        whole(0, 2**63 - 1),
+        "bytes, 0 for no limit",
+        "how much the files of whole outputs may take; the oldest go",
     ),
 }
 

@@ -28,6 +28,7 @@ class InvalidInput(QueueError):
 
 class JobNotFound(QueueError):
     def __init__(self, job_id: str, nearest: str | None = None) -> None:
+        self.job_id = job_id
         hint = f"Did you mean {nearest!r}?" if nearest else "See: queuectl list"
         super().__init__(f"No job {brief(job_id)}. {hint}")
 

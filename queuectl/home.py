@@ -10,6 +10,8 @@ from queuectl.platforms import locked
 
 
 class Home:
+    KEPT = r"job-\d+-\d+\.(?:stdout|stderr)"  # what `kept` calls a file
+
     def __init__(self, root: str) -> None:
         self.root = root
         self.database = os.path.join(root, "queuectl.db")

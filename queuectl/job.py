@@ -223,7 +223,7 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         timeout=values.get("timeout", settings.timeout),
         backoff_base=values.get("backoff_base", settings.backoff_base),
         run_at=run_at,
-        cwd=existing(directory) if "cwd" in values else directory,
+        cwd=directory,
         env=to_json(values["env"]) if values.get("env") else None,
         label=values.get("label"),
         unique_key=values.get("unique"),
@@ -241,8 +241,9 @@ def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[
         raise InvalidInput("Nothing to change. Name what is to be different, e.g. --priority 9")
     defaults = Settings(job.max_retries, job.backoff_base, timeout=job.timeout, priority=job.priority)
     wanted = parse({"command": job.command, **fields}, defaults, cwd, now)._asdict()
-    columns = {"delay": "run_at", "command": "command"}
-    found = {columns.get(name, name): wanted[columns.get(name, name)] for name in fields}
+    columns = {"delay": "run_at"}
+    given = [columns.get(name, name) for name, value in fields.items() if value is not None]
+    found = {name: wanted[name] for name in given}
     return {**found, "argv": wanted["argv"]} if "command" in found else found
 
 
@@ -354,12 +355,6 @@ def checked_cwd(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"cwd cannot be {brief(value)}. It takes the path of a directory")
     return clean("cwd", value)
-
-
-def existing(path: str) -> str:
-    if not os.path.isdir(path):
-        raise InvalidInput(f"No directory {path!r}. Make it first, or name another with --cwd")
-    return path
 
 
 def check_windows_directory(path: str, shell: str) -> None:

@@ -69,10 +69,20 @@ SELECT {totals} FROM totals;
 -- the line
 
 -- add_environment: each distinct one is stored once
-INSERT INTO environments (hash, variables, machine) VALUES (:hash, :variables, :machine) ON CONFLICT (hash) DO NOTHING;
+INSERT INTO environments (hash, variables, machine, used_at) VALUES (:hash, :variables, :machine, :now)
+ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at;
 
--- has_environment: most jobs come from where one has come from before
-SELECT 1 FROM environments WHERE hash = :hash;
+-- environment_used: most jobs come from where one has come from before
+SELECT used_at FROM environments WHERE hash = :hash;
+
+-- oldest_job: who came first of those that are still there
+SELECT created_at FROM jobs WHERE seq > 0 ORDER BY seq LIMIT 1;
+
+-- old_environments: whether any was last used before that
+SELECT hash FROM environments WHERE used_at < :before LIMIT 1;
+
+-- forget_environments: they were last used before any job came that is still there
+DELETE FROM environments WHERE used_at < :before;
 
 -- environment: for the run
 SELECT variables, machine FROM environments WHERE hash = :hash;
@@ -95,8 +105,8 @@ SELECT seq FROM jobs WHERE id = :id;
 SELECT seq, id, rank FROM jobs
 WHERE unique_key = :unique_key AND unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');
 
--- needed: a job that is to be waited for; from now on it cannot end unnoticed until the transaction ends
-UPDATE jobs SET dependents = dependents + 1 WHERE id = :id RETURNING seq, state, finished_at;
+-- needed: a job that so many more wait for; from now on it cannot end unnoticed until the transaction ends
+UPDATE jobs SET dependents = dependents + :dependents WHERE seq = :seq RETURNING state, finished_at;
 
 -- add_dependency: who waits for whom
 INSERT INTO dependencies (seq, needs, wanted, is_met) VALUES (:seq, :needs, :wanted, :is_met);
@@ -113,16 +123,18 @@ UPDATE jobs SET
     END,
     due_at = CASE WHEN waits_for = 1 AND run_at > :now THEN run_at END
 WHERE waits_for > 0 AND seq IN (
-    SELECT seq FROM dependencies WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state)
+    SELECT seq FROM jobs AS waiting WHERE seq IN (
+        SELECT seq FROM dependencies WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state)
+    ) ORDER BY seq {for_update}
 );
 
 -- mark_met: what has been waited for once is not waited for again, also if it is retried
 UPDATE dependencies SET is_met = 1 WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state);
 
 -- doomed: who wanted it to end otherwise, and so can never run
-SELECT jobs.seq, jobs.id, jobs.dependents FROM dependencies JOIN jobs ON jobs.seq = dependencies.seq
-WHERE dependencies.needs = :needs AND dependencies.is_met = 0 AND dependencies.wanted NOT IN ('any', :state)
-    AND jobs.waits_for > 0;
+SELECT seq, id, dependents FROM jobs WHERE waits_for > 0 AND seq IN (
+    SELECT seq FROM dependencies WHERE needs = :needs AND is_met = 0 AND wanted NOT IN ('any', :state)
+) ORDER BY seq {for_update};
 
 -- admit: jobs whose time has come enter the line, in batches, so that a wave of them stalls nobody;
 -- a job that backed off has waited all along, a scheduled one begins now
@@ -205,10 +217,19 @@ UPDATE jobs SET
     state = 'pending', attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now, started_tick = NULL,
     rank = :ticks * :tick + :millis * :now - priority * :point, error_message = NULL, cancel_reason = NULL,
     updated_at = :now, finished_at = NULL
-WHERE seq = :seq AND state = :state AND NOT EXISTS (
+WHERE seq = :seq AND state = :state AND state IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
     SELECT 1 FROM jobs AS other WHERE other.unique_key = jobs.unique_key AND other.unique_key IS NOT NULL
         AND other.state IN ('pending', 'processing', 'failed')
 );
+
+-- hold_needs: what a job waited for; from now on none of it can end unnoticed until the transaction ends
+SELECT seq, state FROM jobs WHERE seq IN (SELECT needs FROM dependencies WHERE seq = :seq) ORDER BY seq {for_update};
+
+-- wait_again: a job that is retried waits for what has not ended, and for nothing else that it once waited for
+UPDATE dependencies SET is_met = :is_met WHERE seq = :seq AND needs = :needs;
+
+-- block: out of the line, until so many jobs have ended
+UPDATE jobs SET waits_for = :waits_for, rank = NULL, since_tick = NULL, since_at = NULL WHERE seq = :seq;
 
 -- edit: what a user changes of a job that waits, with its place in line
 UPDATE jobs SET
@@ -235,8 +256,8 @@ DELETE FROM dependencies WHERE seq = :seq;
 -- forget_needs: who waited for it does so no more
 DELETE FROM dependencies WHERE needs = :seq;
 
--- delete: only while it is still what it was when the user chose it
-DELETE FROM jobs WHERE seq = :seq AND state = :state RETURNING dependents;
+-- delete: only while it is still what it was when the user chose it, and never under a worker's hands
+DELETE FROM jobs WHERE seq = :seq AND state = :state AND state <> 'processing' RETURNING dependents;
 
 -- looking
 
@@ -283,8 +304,15 @@ SELECT due_at FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at DESC, seq DESC 
 -- blocked: who waits for other jobs
 SELECT {job} FROM jobs WHERE waits_for > 0 AND seq > :seq ORDER BY seq LIMIT :limit;
 
+-- completed_before: of the oldest completed jobs, those that ended before that; no more are looked at than a few
+SELECT {job} FROM jobs WHERE seq IN (
+    SELECT seq FROM (
+        SELECT seq, finished_at FROM jobs WHERE state = 'completed' AND state <> 'pending' ORDER BY seq LIMIT :looked_at
+    ) AS oldest WHERE finished_at <= :before LIMIT :most
+);
+
 -- newest: the job that was added last
-SELECT id FROM jobs ORDER BY seq DESC LIMIT 1;
+SELECT id FROM jobs WHERE seq > 0 ORDER BY seq DESC LIMIT 1;
 
 -- glance_at: by its number
 SELECT {job} FROM jobs WHERE seq = :seq;

@@ -10,21 +10,24 @@ from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
 from queuectl.errors import InvalidInput, NoJobs, QueueError, WrongState
-from queuectl.files import remove
 from queuectl.home import open_home
 from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State, changes, clean, parse
+from queuectl.preflight import Preflight, existing
 from queuectl.selection import Page, Selection, find, find_all
 from queuectl.storage import Added, Link, Run, Storage, open_storage
+from queuectl.tidying import remove_logs
 
 if TYPE_CHECKING:
     from queuectl.liveness import Standing
 
 
 class Place(NamedTuple):
-    """Where a new job stands: how many are before it, or when its time comes."""
+    """Where a job stands: how many are before it, when its time comes, what it waits for, or why it never will run."""
 
-    ahead: int | None
-    run_at: int | None
+    ahead: int | None = None
+    run_at: int | None = None
+    waits_for: Sequence[str] = ()
+    cancelled: str | None = None
 
 
 class Status(NamedTuple):
@@ -60,26 +63,44 @@ class Queue:
 
     # --- jobs ---
 
-    def enqueue(self, command: str | list[str], **fields: Any) -> Added:
+    def enqueue(self, command: str | list[str], strict: bool = False, **fields: Any) -> Added:
         """Store one job; the fields are named like the options of `queuectl enqueue`."""
-        return self.enqueue_all([dict(fields, command=command)])[0]
+        return self.enqueue_all([dict(fields, command=command)], strict=strict)[0]
 
-    def enqueue_all(self, jobs: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any] | None = None) -> list[Added]:
-        """Store many jobs, all or none, as one enqueue. They get this process's directory and environment."""
+    def enqueue_all(
+        self,
+        jobs: Iterable[Mapping[str, Any]],
+        defaults: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        warn: Callable[[str], None] | None = None,
+    ) -> list[Added]:
+        """Store many jobs, all or none, as one enqueue. They get this process's directory and environment.
+
+        What may keep a job from running, such as a program that is not found, is told to `warn`; if strict, refused.
+        """
         settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
-        common = dict(defaults or {})
-        new = [parse(over(common, fields), settings, cwd, now) for fields in jobs]
+        common, environment = dict(defaults or {}), captured_environment()
+        preflight = Preflight(environment, self.storage.is_shared, bool(settings.shell), strict, warn)
+        new = [preflight.look_at(parse(over(common, fields), settings, cwd, now), cwd) for fields in jobs]
         if any(need.id == LAST for job in new for need in job.needs):
             new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
         if not self.storage.is_shared:
             check_shells(new)
-        return self.storage.add(new, captured_environment())
+        return self.storage.add(new, environment)
 
     def place(self, added: Added) -> Place:
         """Where a job that was just added stands."""
-        if added.rank is None:
-            return Place(None, self.storage.job(added.id).run_at)
-        return Place(self.storage.ahead(added.rank, added.seq), None)
+        rank = added.rank
+        if rank is None:
+            job = self.storage.glance(added.id)
+            if job.state is State.CANCELLED:
+                return Place(cancelled=job.error_message)
+            if job.waits_for:
+                return Place(waits_for=[need.id for need in self.needs(job) if not need.is_met])
+            if job.due_at is not None:
+                return Place(run_at=job.due_at)
+            rank = job.rank
+        return Place(0 if rank is None else self.storage.ahead(rank, added.seq))
 
     def get(self, job_id: str) -> Job:
         """All about one job, with what it printed; `last` is the newest."""
@@ -167,8 +188,8 @@ class Queue:
         return [self.storage.glance(job.id) for job in jobs]
 
     def cancel_all(self, jobs: Sequence[Job], reason: str = "cancelled by the user") -> int:
-        """Cancel those of the jobs that have not ended; says how many."""
-        return sum(self.storage.cancel(job, reason) for job in jobs)
+        """Cancel those of the jobs that have not ended; says how many, those that waited for them included."""
+        return self.storage.cancel_all(jobs, reason)
 
     def retry(self, job_ids: Sequence[str]) -> Sequence[Job]:
         """Put jobs that have ended back in line, as if they were new; what their tries printed is kept."""
@@ -201,18 +222,19 @@ class Queue:
 
         A log that somebody has open on Windows cannot be removed. That stops nothing: `leave` is told its path.
         """
-        count = self.storage.delete(jobs)
-        for job in jobs:
-            for lease in range(1, job.lease + 1):
-                for path in self.home.kept(job.seq, lease):
-                    if not remove(path):
-                        leave(path)
-        return count
+        deleted = self.storage.delete(jobs)
+        for job in deleted:
+            for path in remove_logs(self.home, job):
+                leave(path)
+        return len(deleted)
 
     def edit(self, job_id: str, **fields: Any) -> Job:
         """Change a job that waits; the fields are named like the options of `queuectl enqueue`."""
         [job] = self.named([job_id])
-        return self.storage.edit(job, changes(job, fields, current_directory(), self.storage.clock.now()))
+        wanted = changes(job, fields, current_directory(), self.storage.clock.now())
+        if "cwd" in wanted and not self.storage.is_shared and not job.waits_for:
+            existing(wanted["cwd"])
+        return self.storage.edit(job, wanted)
 
     def promote(self, job_id: str) -> Job:
         """Put a job that waits before all others."""

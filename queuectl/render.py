@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,7 +14,7 @@ from queuectl.estimates import NOTHING, Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
-from queuectl.storage import Run
+from queuectl.storage import Link, Run
 from queuectl.times import Millis, clock_time, iso, short, spoken
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ COLOURS = {
     State.CANCELLED: "magenta",
 }
 NARROWEST = 4
+MOST_NAMED = 20  # of the jobs that one waits for, and of those that wait for it
+
+
+class Past(NamedTuple):
+    """What `show` tells besides the job itself: its tries, what it waits or waited for, and what waits for it."""
+
+    runs: Sequence[Run]
+    needs: Sequence[Link]
+    dependents: Sequence[Link]
 
 
 def to_json(value: Any) -> str:
@@ -76,7 +85,7 @@ def one_line(text: str) -> str:
 # --- jobs ---
 
 
-def job_json(job: Job, runs: Sequence[Run] | None = None, expected: Expected = NOTHING) -> dict[str, Any]:
+def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -> dict[str, Any]:
     """A job without what it printed; with its tries, and then also with that, for `show`."""
     found: dict[str, Any] = {
         "id": job.id,
@@ -100,31 +109,44 @@ def job_json(job: Job, runs: Sequence[Run] | None = None, expected: Expected = N
         "worker": job.worker,
         "cwd": job.cwd,
         "shell": job.shell,
+        "label": job.label,
+        "unique": job.unique_key,
+        "waits_for": job.waits_for,
         "expected_start_at": iso(expected.start_at),
         "expected_end_at": iso(expected.end_at),
     }
-    if runs is not None:
-        found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in runs])
+    if past is not None:
+        found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in past.runs])
+        found.update(
+            needs=[link_json(link) for link in past.needs], dependents=[link_json(link) for link in past.dependents]
+        )
     return found
+
+
+def link_json(link: Link) -> dict[str, Any]:
+    return dict(link._asdict(), is_met=bool(link.is_met))
 
 
 def run_json(run: Run) -> dict[str, Any]:
     return dict(run._asdict(), started_at=iso(run.started_at), finished_at=iso(run.finished_at))
 
 
-def job_table(jobs: Sequence[Job], forecast: Forecast) -> str:
+def job_table(jobs: Sequence[Job], forecast: Forecast | None = None) -> str:
+    labelled = any(job.label for job in jobs)
     rows = [
         (
             job.id,
             state_text(job.state),
             priority_text(job),
             tries_text(job),
-            when_text(job) + expected_text(forecast.of(job), forecast.now),
+            when_text(job) + (expected_text(forecast.of(job), forecast.now) if forecast else ""),
+            *([job.label or ""] if labelled else []),
             one_line(job.command),
         )
         for job in jobs
     ]
-    return table(rows, ["id", "state", "priority", "tries", "when", "command"])
+    labels = ["label"] if labelled else []
+    return table(rows, ["id", "state", "priority", "tries", "when", *labels, "command"])
 
 
 def dead_table(jobs: Sequence[Job]) -> str:
@@ -147,7 +169,7 @@ def when_text(job: Job) -> str:
     if job.state is State.PROCESSING:
         return f"since {short(job.started_at)}"
     if job.waits_for:
-        return f"waits for {job.waits_for} {'job' if job.waits_for == 1 else 'jobs'}"
+        return "waits for 1 job" if job.waits_for == 1 else f"waits for {job.waits_for:,} jobs"
     if job.state in (State.PENDING, State.FAILED):
         return f"from {short(job.due_at)}" if job.due_at else f"waiting since {short(job.since_at)}"
     return f"ended {short(job.finished_at)}"
@@ -160,7 +182,14 @@ def expected_text(expected: Expected, now: Millis) -> str:
     return "" if expected.end_at is None else f", ends ~{clock_time(expected.end_at, now)}"
 
 
-def job_details(job: Job, runs: Sequence[Run]) -> str:
+def names_text(links: Sequence[Link]) -> str:
+    """The jobs that one waits for, or that wait for it: what each is by now, and how it must end if that is unusual."""
+    ends = {"any": ", whatever its end", "dead": ", only if it dies"}
+    names = [f"{link.id} ({link.state}{ends.get(link.wanted, '')})" for link in links[:MOST_NAMED]]
+    return ", ".join(names) + (", …" if len(links) > MOST_NAMED else "")
+
+
+def job_details(job: Job, past: Past) -> str:
     facts = [
         ("job", job.id),
         ("command", job.command),
@@ -177,12 +206,16 @@ def job_details(job: Job, runs: Sequence[Run]) -> str:
         ("took", spoken(job.duration_seconds) if job.duration_seconds is not None else ""),
         ("exit code", "" if job.exit_code is None else str(job.exit_code)),
         ("worker", job.worker or ""),
+        ("label", job.label or ""),
+        ("unique key", job.unique_key or ""),
+        ("waits for" if job.waits_for else "waited for", names_text(past.needs)),
+        ("before", ", ".join(link.id for link in past.dependents[:MOST_NAMED])),
     ]
     text = "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
-    if len(runs) > 1:
+    if len(past.runs) > 1:
         rows = [
             (run.attempt, run.outcome, short(run.started_at), spoken(run.duration_seconds), run.error_message or "")
-            for run in runs
+            for run in past.runs
         ]
         text += "\n\n" + table(rows, ["try", "outcome", "started", "took", "why"])
     for title, printed in (("output", job.output), ("stderr", job.stderr)):

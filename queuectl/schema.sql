@@ -137,6 +137,10 @@ ALTER TABLE jobs ADD COLUMN waits_for INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN dependents INTEGER NOT NULL DEFAULT 0;
 -- the job whose end let this one enter the line
 ALTER TABLE jobs ADD COLUMN woken_by INTEGER;
+-- no job that names it was created more than a day later
+ALTER TABLE environments ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
+UPDATE environments SET used_at = (SELECT COALESCE(MAX(created_at), 0) FROM jobs);
+CREATE INDEX environments_used ON environments (used_at);
 
 CREATE TABLE dependencies (
     seq    INTEGER NOT NULL,             -- who waits

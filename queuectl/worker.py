@@ -33,6 +33,7 @@ from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
 from queuectl.runner import OUT_OF_TOUCH, Interruption, Runner
 from queuectl.storage import Storage, Worker, open_storage
+from queuectl.tidying import tidy
 
 LOOK_SECONDS = 0.1  # between two looks at the stop request while busy
 IDLE_LOOK_SECONDS = 1.0  # and while idle, when a change of the database tells of it at once
@@ -41,6 +42,7 @@ SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
 RETRY_SECONDS = 1.0  # after a job that was put back
 SHORTEST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.25, 4.0  # while the database cannot be used
 HANG_UP = getattr(signal, "SIGHUP", None)
+TIDY_SECONDS, TIDY_ON_SECONDS = 60.0, 0.5  # between two looks for what need not be kept, and where there is more of it
 COMPLAIN_SECONDS = 10.0  # between two of the same complaints
 ENVIRONMENTS_KEPT = 100
 GC_THRESHOLD = 50_000  # a job leaves next to no cycles behind, and looking for them takes a twentieth of its time
@@ -92,7 +94,7 @@ class WorkerProcess:
         self._pause = self._retry_at = 0.0  # while the database cannot be used
         self._longest_pause = LONGEST_RETRY_SECONDS
         self._environments: dict[str, dict[str, str]] = {}
-        self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = 0.0
+        self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = self._tidy_at = 0.0
 
     def work(self) -> None:
         job: Job | None = None
@@ -217,6 +219,8 @@ class WorkerProcess:
             or now - self._heartbeat_at >= self.storage.settings().heartbeat_interval
         ):
             self._beat()
+        if now >= self._tidy_at:
+            self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self.storage, self.home) else TIDY_SECONDS)
         if now - self._recovered_at < RECOVER_SECONDS:
             return False
         self._recovered_at = now

@@ -1,7 +1,9 @@
 """The rule that users are promised, written as plainly as can be: the oracle for the order in which jobs run.
 
 At each enqueue every waiting row that has entered the line is bumped; the largest sum of priority and waiting_time runs
-next, the oldest first. It rewrites the whole queue each time, which is why queuectl itself does it another way.
+next, the oldest first; who was promoted before all others, the last one first. Who waits for others enters the line
+when they have ended as it wants, or is cancelled. It rewrites the whole queue each time, which is why queuectl itself
+does it another way.
 """
 
 from __future__ import annotations
@@ -23,6 +25,13 @@ class Row:
     began_at: int = 0  # to age by the clock: when it began to wait, or was last bumped
     enqueues: int = 0
     millis: int = 0
+    promotion: int = 0  # the higher the later it was promoted; 0 is not at all
+    asked_for: dict[int, str] = field(default_factory=dict)  # what it was told to wait for, and how that must end
+    needs: dict[int, str] = field(default_factory=dict)  # and what of that it still waits for
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ("completed", "dead", "cancelled")
 
 
 @dataclass
@@ -31,18 +40,20 @@ class NaiveQueue:
     batch: int
     rows: dict[int, Row] = field(default_factory=dict)
     tick: int = 0
+    promotions: int = 0
 
-    def enqueue(self, now: int, jobs: list[tuple[int, int, int | None]]) -> None:
-        """Jobs are (seq, priority, run_at)."""
+    def enqueue(self, now: int, jobs: list[tuple[int, int, int | None, dict[int, str]]]) -> None:
+        """Jobs are (seq, priority, run_at, needs)."""
         self._let_due_enter(now)
         self.tick += 1
         for row in self._waiting():
             row.enqueues += 1
-        for seq, priority, run_at in jobs:
-            scheduled = run_at is not None and run_at > now
-            self.rows[seq] = Row(
-                seq, priority, self.tick, entered=not scheduled, due_at=run_at if scheduled else None, began_at=now
-            )
+        for seq, priority, run_at, needs in jobs:
+            row = self.rows[seq] = Row(seq, priority, self.tick, entered=False, due_at=run_at, asked_for=needs)
+            row.needs = dict(needs)
+            self._look_at_needs(now, row)
+            if not needs:
+                self._enter(now, row)
 
     def claim(self, now: int) -> Row | None:
         self._let_due_enter(now)
@@ -50,9 +61,16 @@ class NaiveQueue:
         in_line = [row for row in self._waiting() if row.due_at is None]
         if not in_line:
             return None
-        best = min(in_line, key=lambda row: (-self.effective(row), row.seq))
-        best.state = "processing"
+        best = min(in_line, key=lambda row: (-row.promotion, -self.effective(row), row.seq))
+        best.state, best.promotion = "processing", 0
         return best
+
+    def promote(self, now: int, seq: int) -> None:
+        row = self.rows[seq]
+        self.promotions += 1
+        row.promotion, row.due_at = self.promotions, None
+        if not row.entered:
+            row.entered, row.began_at = True, now
 
     def fail(self, now: int, seq: int, run_at: int) -> None:
         row = self.rows[seq]
@@ -62,12 +80,35 @@ class NaiveQueue:
         row = self.rows[seq]
         row.state, row.began_at = "pending", now
 
-    def end(self, seq: int, state: str) -> None:
-        self.rows[seq].state = state
+    def end(self, now: int, seq: int, state: str) -> None:
+        ended = self.rows[seq]
+        ended.state, ended.promotion = state, 0
+        ended.needs.clear()
+        for row in self.rows.values():
+            if seq in row.needs and row.state == "pending":
+                self._look_at_needs(now, row)
 
     def retry(self, now: int, seq: int) -> None:
         row = self.rows[seq]
         row.state, row.enqueues, row.millis, row.began_at, row.due_at = "pending", 0, 0, now, None
+        row.needs = {need: wanted for need, wanted in row.asked_for.items() if not self.rows[need].has_ended}
+        row.entered = not row.needs
+
+    def _look_at_needs(self, now: int, row: Row) -> None:
+        for seq, wanted in list(row.needs.items()):
+            need = self.rows[seq]
+            if need.has_ended:
+                if wanted not in ("any", need.state):
+                    self.end(now, row.seq, "cancelled")
+                    return
+                del row.needs[seq]
+                if not row.needs:
+                    self._enter(now, row)
+
+    def _enter(self, now: int, row: Row) -> None:
+        """The line, unless its time is still to come."""
+        if row.due_at is None or row.due_at <= now:
+            row.entered, row.due_at, row.began_at = True, None, now
 
     def effective(self, row: Row) -> Fraction:
         return row.priority + Fraction(
@@ -86,7 +127,7 @@ class NaiveQueue:
         due = [
             row
             for row in self.rows.values()
-            if row.state in ("pending", "failed") and row.due_at is not None and row.due_at <= now
+            if row.state in ("pending", "failed") and row.due_at is not None and row.due_at <= now and not row.needs
         ]
         for row in sorted(due, key=lambda row: (row.due_at, row.seq))[: self.batch]:
             if not row.entered:

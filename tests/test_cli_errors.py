@@ -269,7 +269,7 @@ COMMANDS = {
         for command in (["show"], ["logs"], ["cancel"], ["dlq", "retry"])
     },
     "cancel a job and one that is not there": (THE_REST, ["cancel", "report-2027", "nosuch"], "No job 'nosuch'"),
-    "cancel nothing": (USAGE, ["cancel"], "ID"),
+    "cancel nothing": (USAGE, ["cancel"], "Name jobs"),
     "retry a job that is not dead": (THE_REST, ["dlq", "retry", "2"], "pending, not dead"),
     "retry nothing": (USAGE, ["dlq", "retry"], "--all"),
     "retry some and all": (USAGE, ["dlq", "retry", "--all", "report-2027"], "--all"),

@@ -37,6 +37,12 @@ GOOD = [
     ("max_output", "100000000", 100_000_000),
     ("shell", "", ""),
     ("shell", " /bin/bash ", "/bin/bash"),
+    ("keep_completed", " Forever ", "forever"),
+    ("keep_completed", "30d", "30d"),
+    ("keep_completed", "1D12h", "1d12h"),
+    ("keep_completed", "0s", "0s"),
+    ("max_log_bytes", "0", 0),
+    ("max_log_bytes", "5000000000", 5_000_000_000),
 ]
 BAD = [
     *(("max_retries", text) for text in ("abc", "", "-1", "1.5", "1000001", "nan", "0x10", "9" * 5000)),
@@ -51,6 +57,8 @@ BAD = [
     *(("worker_count", text) for text in ("abc", "0", "-1", "1001", "1.5")),
     *(("max_output", text) for text in ("abc", "-1", "100000001", "1.5", "1MB")),
     ("shell", "/bin/sh\0"),
+    *(("keep_completed", text) for text in ("", "30", "never", "-1d", "1y", "101y")),
+    *(("max_log_bytes", text) for text in ("abc", "-1", "1.5", "5GB", "forever")),
 ]
 
 
@@ -68,6 +76,8 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         "worker_count": 1,
         "max_output": 1048576,
         "shell": "",
+        "keep_completed": "forever",
+        "max_log_bytes": 0,
     }
 
 

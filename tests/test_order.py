@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive import NaiveQueue, Row
 
-from queuectl.job import Job, NewJob, Outcome, State
+from queuectl.job import Job, Need, NewJob, Outcome, State
 from queuectl.ranking import parse_aging
 from queuectl.storage import base
 from queuectl.storage.base import Storage
@@ -23,8 +23,12 @@ AGINGS = ["1 enqueue", "3 enqueues", "2s", "60s", "off"]
 
 priorities = st.integers(1, 10)
 delays = st.none() | st.integers(0, 20)
+needs = st.tuples(st.integers(1, 6), st.sampled_from(["completed", "dead", "any"]))  # which of the newest jobs, and how
 steps = st.one_of(
     st.tuples(st.just("enqueue"), st.lists(st.tuples(priorities, delays), min_size=1, max_size=4)),
+    st.tuples(st.just("enqueue_after"), st.tuples(priorities, delays, st.lists(needs, min_size=1, max_size=3))),
+    st.tuples(st.just("promote"), st.integers(0, 5)),
+    st.tuples(st.just("cancel"), st.integers(0, 5)),
     st.tuples(st.just("claim"), st.none()),
     st.tuples(st.just("end"), st.sampled_from(["complete", "fail", "fail", "release", "lose"])),
     st.tuples(st.just("pass"), st.integers(1, 15)),
@@ -50,6 +54,7 @@ class Both:
         self.running: list[Job] = []
         self.turn = 0
         self.always_one_enqueue = True
+        self.was_promoted = False
 
     @property
     def storage(self) -> Storage:
@@ -60,7 +65,29 @@ class Both:
         now = self.clock.now()
         new = [new_job(priority, run_at=None if delay is None else now + delay * 1000) for priority, delay in jobs]
         added = self.storage.add(new)
-        self.naive.enqueue(now, [(stored.seq, job.priority, job.run_at) for stored, job in zip(added, new)])
+        self.naive.enqueue(now, [(stored.seq, job.priority, job.run_at, {}) for stored, job in zip(added, new)])
+
+    def enqueue_after(self, job: tuple[int, int | None, list[tuple[int, str]]]) -> None:
+        priority, delay, wanted = job
+        now, newest = self.clock.now(), list(self.naive.rows)[::-1]
+        needs = {newest[back - 1]: how for back, how in wanted if back <= len(newest)}
+        run_at = None if delay is None else now + delay * 1000
+        new = new_job(priority, run_at=run_at, needs=tuple(Need(str(seq), how) for seq, how in needs.items()))
+        [stored] = self.storage.add([new])
+        self.naive.enqueue(now, [(stored.seq, priority, run_at, needs)])
+
+    def promote(self, which: int) -> None:
+        waiting = [row for row in self.naive.rows.values() if row.state in ("pending", "failed") and not row.needs]
+        if which < len(waiting):
+            self.was_promoted = True
+            self.storage.promote(self.storage.glance(str(waiting[which].seq)))
+            self.naive.promote(self.clock.now(), waiting[which].seq)
+
+    def cancel(self, which: int) -> None:
+        waiting = [row for row in self.naive.rows.values() if row.state in ("pending", "failed")]
+        if which < len(waiting):
+            self.storage.cancel(self.storage.glance(str(waiting[which].seq)), "not wanted")
+            self.naive.end(self.clock.now(), waiting[which].seq, "cancelled")
 
     def claim(self, _: None) -> None:
         waiting_before = {row.seq: self.naive.tick - row.enqueues for row in self.naive._waiting()}
@@ -69,7 +96,7 @@ class Both:
         assert (job and job.seq) == (expected and expected.seq)
         if job and expected:
             self.running.append(job)
-            if self.always_one_enqueue:
+            if self.always_one_enqueue and not self.was_promoted:
                 self.nobody_was_passed_too_often(expected, waiting_before)
 
     def nobody_was_passed_too_often(self, claimed: Row, since: dict[int, int]) -> None:
@@ -98,7 +125,7 @@ class Both:
         elif after.state is State.PENDING:
             self.naive.put_back(now, job.seq)
         else:
-            self.naive.end(job.seq, after.state.value)
+            self.naive.end(now, job.seq, after.state.value)
 
     def pass_(self, seconds: int) -> None:
         self.clock.pass_seconds(seconds)
@@ -119,6 +146,11 @@ class Both:
         for row in self.naive._waiting():
             shown = self.storage.job(str(row.seq)).effective_priority
             assert shown == int(self.naive.effective(row))
+
+    def states_are_those_of_the_rule(self) -> None:
+        for row in self.naive.rows.values():
+            job = self.storage.glance(str(row.seq))
+            assert (job.state.value, job.waits_for) == (row.state, len(row.needs))
 
     def close(self) -> None:
         for connection in self.connections:
@@ -146,6 +178,7 @@ def compare(database: str, script: list[tuple[str, Any]]) -> None:
             for name, argument in script:
                 getattr(both, {"pass": "pass_"}.get(name, name))(argument)
             both.waiting_times_are_those_of_the_rule()
+            both.states_are_those_of_the_rule()
             for _ in range(30):
                 both.clock.pass_seconds(5)
                 both.claim(None)

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import click
 
+from queuectl.cli.selecting import CANCEL, UNENDED, asking, chosen, job_ids_argument, selectors
 from queuectl.job import State
 from queuectl.queue import Queue
 
 
 @click.command()
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True)
+@job_ids_argument
 @click.option("--reason", default="cancelled by the user", help="Kept with the job.")
-def cancel(job_ids: tuple[str, ...], reason: str) -> None:
+@selectors
+@asking
+def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """Cancel jobs: waiting ones at once, running ones by ending all their processes.
 
+    Jobs that wait for a cancelled one are cancelled with it, unless they were to run whatever its end.
+
     \b
-    Example:
-      queuectl cancel job1
+    Examples:
+      queuectl cancel job1 last
+      queuectl cancel --label nightly --reason "wrong file"
     """
-    for job in Queue().cancel(job_ids, reason):
+    queue = Queue()
+    if bulk := chosen(queue, job_ids, UNENDED, options):
+        bulk.do(CANCEL, partial(queue.cancel_all, reason=reason))
+        return
+    for job in queue.cancel(job_ids, reason):
         click.echo(f"Job {job.id} is cancelled." if job.state is State.CANCELLED else f"Job {job.id} is being ended.")

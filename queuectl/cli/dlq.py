@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
+from queuectl.cli.selecting import DELETE, ENDED, RETRY, Bulk, asking, deleting
 from queuectl.errors import InvalidInput, WrongState
 from queuectl.job import State
 from queuectl.queue import Queue
@@ -61,8 +59,7 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
         raise InvalidInput("Name the jobs to retry, or use --all. See: queuectl dlq list")
     queue = Queue()
     if everything:
-        count = progress(map(queue.retry_all, queue.find_all(DEAD)), "retried")
-        click.echo("1 job is pending again." if count == 1 else f"{count:,} jobs are pending again.")
+        Bulk(queue, DEAD, ENDED, yes=True).do(RETRY, queue.retry_all)
         return
     for job in queue.named(job_ids):
         if job.state is not State.DEAD:
@@ -72,8 +69,8 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
 
 
 @dlq.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
-def purge(yes: bool) -> None:
+@asking
+def purge(limit: int | None, yes: bool, dry_run: bool) -> None:
     """Delete every dead job with its history and logs.
 
     \b
@@ -81,26 +78,4 @@ def purge(yes: bool) -> None:
       queuectl dlq purge --yes
     """
     queue = Queue()
-    count = queue.counts()["dead"]
-    if not count:
-        click.echo("No dead jobs.")
-        return
-    if not yes:
-        dead = "the dead job with its" if count == 1 else f"{count:,} dead jobs with their"
-        click.confirm(f"Delete {dead} history and logs?", abort=True, err=True)
-    left: list[str] = []
-    delete = partial(queue.delete_all, leave=left.append)
-    count = progress(map(delete, queue.find_all(DEAD)), "deleted")
-    click.echo("1 job was deleted." if count == 1 else f"{count:,} jobs were deleted.")
-    for path in left:
-        click.echo(f"Warning: {path} could not be deleted: somebody has it open. Delete it yourself later.", err=True)
-
-
-def progress(batches: Iterator[int], done: str) -> int:
-    """Go through the batches, saying on stderr how far it is when there are many."""
-    total = 0
-    for number, count in enumerate(batches, 1):
-        total += count
-        if number % 20 == 0:
-            click.echo(f"{total:,} {done} …", err=True)
-    return total
+    Bulk(queue, DEAD, ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from queuectl.cli.hand_in import announce, enqueue_file
+from queuectl.cli.hand_in import announce, enqueue_file, tell
 from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.cli.typed_json import from_pieces, typed_object
 from queuectl.errors import InvalidInput
@@ -17,7 +17,7 @@ from queuectl.queue import Queue
 @click.argument("command", nargs=-1)
 @job_options
 @click.option("--file", "path", help="Many jobs from a file, or - for stdin: a JSON object or a command a line.")
-def enqueue(command: tuple[str, ...], path: str | None, line: str | None, **options: Any) -> None:
+def enqueue(command: tuple[str, ...], path: str | None, line: str | None, strict: bool, **options: Any) -> None:
     """Put a command in the queue, and print the job's id.
 
     One argument is a line for the shell, or a JSON object; several are a program and its arguments, run without a
@@ -29,6 +29,7 @@ def enqueue(command: tuple[str, ...], path: str | None, line: str | None, **opti
       queuectl enqueue -p 9 --timeout 60 -- ffmpeg -i "my film.mkv" out.mp4
       queuectl enqueue '{"id": "job1", "command": "echo hi", "priority": 8}'
       queuectl enqueue --file jobs.jsonl
+      queuectl enqueue --after build --label nightly "make test"
     """
     queue = Queue()
     fields = job_fields(options)
@@ -36,10 +37,11 @@ def enqueue(command: tuple[str, ...], path: str | None, line: str | None, **opti
     if path is not None:
         if wanted is not None or "id" in fields:
             raise InvalidInput("--file brings its own commands and ids. Leave out the command and --id")
-        added = enqueue_file(queue, path, fields)
+        added = enqueue_file(queue, path, fields, strict)
     else:
         given = None
         if command:
             given = typed_object(command[0]) if len(command) == 1 else from_pieces(command)
-        added = queue.enqueue_all([dict(fields, command=wanted) if given is None else given | fields])
+        job = dict(fields, command=wanted) if given is None else given | fields
+        added = queue.enqueue_all([job], strict=strict, warn=tell)
     announce(queue, added)

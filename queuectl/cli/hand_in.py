@@ -8,18 +8,20 @@ from contextlib import suppress
 from typing import IO, Any
 
 from queuectl.cli.typed_json import json_object, typed_object
-from queuectl.errors import DuplicateJob, InvalidInput, QueueError, StorageError, sentence
+from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, QueueError, StorageError, sentence
 from queuectl.queue import Queue
 from queuectl.storage import Added
 
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+NEEDS = ("depends_on", "after_any", "after_failed")
+MOST_NAMED = 5  # of the jobs that one waits for
 
 
 def hand_in_one(text: str) -> None:
     """A line for the shell, or a JSON object, as it was typed and with nothing more said of it."""
     queue = Queue()
     given = typed_object(text)
-    announce(queue, queue.enqueue_all([{"command": text} if given is None else given]))
+    announce(queue, queue.enqueue_all([{"command": text} if given is None else given], warn=tell))
 
 
 def announce(queue: Queue, added: list[Added]) -> None:
@@ -30,11 +32,11 @@ def announce(queue: Queue, added: list[Added]) -> None:
         tell_place(queue, added)
 
 
-def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any]) -> list[Added]:
+def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any], strict: bool) -> list[Added]:
     """All lines or none; an error names the line."""
     lines = Lines(path)
     try:
-        return queue.enqueue_all(lines.fields(), defaults)
+        return queue.enqueue_all(lines.fields(), defaults, strict, tell)
     except InvalidInput as error:
         if lines.number:
             raise InvalidInput(
@@ -43,6 +45,10 @@ def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any]) -> list[Adde
         raise
     except DuplicateJob as error:
         raise QueueError(f"Line {lines.line_of[error.job_id]} of {lines.name}: {error}. Nothing was stored") from None
+    except JobNotFound as error:
+        line = lines.waiting_for.get(error.job_id)
+        where = f"Line {line} of {lines.name}: " if line else ""
+        raise QueueError(f"{where}{sentence(str(error))} Nothing was stored") from None
 
 
 class Lines:
@@ -53,6 +59,7 @@ class Lines:
         self.name = "stdin" if path == "-" else path
         self.number = 0
         self.line_of: dict[Any, int] = {}  # by id; the last one, where it is there twice
+        self.waiting_for: dict[str, int] = {}  # by the id that a job on the line waits for
 
     def fields(self) -> Iterator[dict[str, Any]]:
         with self._open() as file:
@@ -61,6 +68,10 @@ class Lines:
                     given = json_object(text)
                     if given and "id" in given:
                         self.line_of[str(given["id"])] = self.number
+                    for needs in (given.get(key) for key in NEEDS) if given else ():
+                        if isinstance(needs, (str, list)):
+                            ids = [needs] if isinstance(needs, str) else map(str, needs)
+                            self.waiting_for.update(dict.fromkeys(ids, self.number))
                     yield {"command": text} if given is None else given
         self.number = 0
 
@@ -102,7 +113,9 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
     if len(added) == 1:
         tell(place_line(queue, added[0]))
     else:
-        tell(f"{len(added):,} jobs were stored.")
+        stored = sum(job.is_new for job in added)
+        others = len(added) - stored
+        tell(f"{stored:,} jobs were stored{f', and {others:,} not: others have their keys' if others else ''}.")
     if all(condition is not Condition.ALIVE for _, condition in conditions(queue.storage)):
         tell("No worker is running. Start one with: queuectl worker start")
 
@@ -110,7 +123,15 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
 def place_line(queue: Queue, job: Added) -> str:
     from queuectl.times import short
 
+    if not job.is_new:
+        return f"Job {job.id} waits or runs under this key already: no other was added."
     place = queue.place(job)
+    if place.cancelled:
+        return f"Job {job.id} is cancelled already: {place.cancelled}."
+    if place.waits_for:
+        more = len(place.waits_for) - MOST_NAMED
+        others = f" and {more:,} more" if more > 0 else ""
+        return f"Job {job.id} waits for {', '.join(place.waits_for[:MOST_NAMED])}{others}."
     if place.ahead is None:
         return f"Job {job.id} waits until {short(place.run_at)}."
     if place.ahead == 0:

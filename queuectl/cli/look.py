@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import click
 
 from queuectl import render
 from queuectl.cli.options import as_json as json_option
+from queuectl.cli.selecting import none, selection, selectors
 from queuectl.errors import InvalidInput, QueueMoved
 from queuectl.estimates import forecast, forecast_of
 from queuectl.job import State
@@ -15,7 +17,6 @@ from queuectl.metrics import measure
 from queuectl.queue import Queue
 from queuectl.times import clock_time, iso
 
-states = click.Choice([state.value for state in State], case_sensitive=False)
 counting = click.IntRange(min=1, max=100_000)
 
 
@@ -70,25 +71,27 @@ def status(watching: bool, as_json: bool) -> None:
 
 
 @click.command("list")
-@click.option("--state", type=states, help="Only jobs in this state.")
+@selectors
 @click.option("--limit", type=counting, default=20, show_default=True, help="How many.")
 @json_option
-def list_jobs(state: str | None, limit: int, as_json: bool) -> None:
+def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
     """The newest jobs, newest first; --state pending: in the order in which they will run.
 
     \b
-    Example:
+    Examples:
       queuectl list --state pending --limit 50
+      queuectl list --label nightly --older-than 1d
     """
     queue = open_queue()
-    jobs = queue.list(State(state) if state else None, limit)
+    wanted = selection(options)
+    jobs = [job for page in queue.find_all(wanted, limit) for job in page]
     expected = forecast_of(queue.storage, jobs)
     if as_json:
         click.echo(render.to_json([render.job_json(job, expected=expected.of(job)) for job in jobs]))
     elif jobs:
         click.echo(render.job_table(jobs, expected))
     else:
-        click.echo(f"No {state + ' ' if state else ''}jobs.")
+        click.echo(none(wanted))
 
 
 @click.command()
@@ -103,9 +106,9 @@ def show(job_id: str, as_json: bool) -> None:
     """
     queue = open_queue()
     job = queue.get(job_id)
-    runs = queue.runs(job)
+    past = render.Past(queue.runs(job), queue.needs(job), queue.dependents(job))
     expected = forecast_of(queue.storage, [job]).of(job)
-    click.echo(render.to_json(render.job_json(job, runs, expected)) if as_json else render.job_details(job, runs))
+    click.echo(render.to_json(render.job_json(job, past, expected)) if as_json else render.job_details(job, past))
 
 
 @click.command()

@@ -14,32 +14,42 @@ Function = Callable[..., Any]
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on stdout.")
 
 
-def job_options(function: Function) -> Function:
-    """The options of `enqueue` and `run`; JSON takes the same names as keys. They are checked where JSON is."""
-    for option in reversed(
-        [
-            click.option("--id", help="A name of your own instead of a number."),
-            click.option("--command", "line", help="The command line, for those who would rather name it."),
-            click.option("-p", "--priority", type=int, help="1 to 10; higher is sooner."),
-            click.option("--max-retries", type=int, help="Tries after the first."),
-            click.option("--timeout", type=int, help="Seconds for one run; 0 is no limit."),
-            click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
-            click.option(
-                "--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."
-            ),
-            click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
-            click.option("--cwd", help="The directory to run in, instead of this one."),
-            click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
-            click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
-            click.option("--after", "depends_on", multiple=True, metavar="ID", help="Once this job is completed."),
-            click.option("--after-any", multiple=True, metavar="ID", help="Once this job has ended, however it did."),
-            click.option("--after-failed", multiple=True, metavar="ID", help="Once this job is dead."),
-            click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
-            click.option("--label", metavar="TEXT", help="A word to select it by."),
-        ]
-    ):
-        function = option(function)
-    return function
+def all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Several options as one."""
+
+    def decorate(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+# What `edit` takes, too. JSON takes the same names as keys; they are checked where JSON is.
+describing = all_of(
+    click.option("--command", "line", help="The command line, for those who would rather name it."),
+    click.option("-p", "--priority", type=int, help="1 to 10; higher is sooner."),
+    click.option("--max-retries", type=int, help="Tries after the first."),
+    click.option("--timeout", type=int, help="Seconds for one run; 0 is no limit."),
+    click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
+    click.option("--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."),
+    click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
+    click.option("--cwd", help="The directory to run in, instead of this one."),
+    click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
+    click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
+    click.option("--label", metavar="TEXT", help="A word to select it by."),
+)
+
+# The options of `enqueue` and `run`.
+job_options = all_of(
+    click.option("--id", help="A name of your own instead of a number."),
+    describing,
+    click.option("--after", "depends_on", multiple=True, metavar="ID", help="Once this job is completed."),
+    click.option("--after-any", multiple=True, metavar="ID", help="Once this job has ended, however it did."),
+    click.option("--after-failed", multiple=True, metavar="ID", help="Once this job is dead."),
+    click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
+    click.option("--strict", is_flag=True, help="Refuse what would only be warned of."),
+)
 
 
 def job_fields(options: dict[str, Any]) -> dict[str, Any]:

@@ -8,18 +8,18 @@ from typing import Any, NoReturn
 
 import click
 
-from queuectl.cli.hand_in import place_line
+from queuectl.cli.hand_in import place_line, tell
 from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.follow import follow
 from queuectl.job import Job, State
-from queuectl.queue import Queue
+from queuectl.queue import Place, Queue
 from queuectl.worker_manager import WorkerManager
 
 
 @click.command()
 @click.argument("command", nargs=-1)
 @job_options
-def run(command: tuple[str, ...], line: str | None, **options: Any) -> None:
+def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any) -> None:
     """Run a command through the queue, show its output as it comes, and exit with its exit code.
 
     It is tried once unless --max-retries says otherwise. A worker is started if none is running. Ctrl+C leaves the job
@@ -32,14 +32,13 @@ def run(command: tuple[str, ...], line: str | None, **options: Any) -> None:
     queue = Queue()
     fields = dict(job_fields(options), command=command_of(command, line))
     fields.setdefault("max_retries", 0)
-    [added] = queue.enqueue_all([fields])
+    [added] = queue.enqueue_all([fields], strict=strict, warn=tell)
     workers = WorkerManager(queue.home, queue.storage)
 
     try:
         if workers.must_start_one():
             workers.start(1)
-        place = queue.place(added)
-        if place.ahead or place.run_at:
+        if not added.is_new or queue.place(added) != Place(0):
             click.echo(place_line(queue, added), err=True)
     except KeyboardInterrupt:
         goes_on(added.id)

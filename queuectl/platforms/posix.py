@@ -95,6 +95,11 @@ def default_shell() -> str:
     return "/bin/sh"
 
 
+def is_builtin(program: str) -> bool:
+    """Whether no program of this name is started, because the shell does it itself; here there is one for each."""
+    return False
+
+
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tuple[subprocess.Popen[bytes], bool]:
     """Start a process that outlives this one and its terminal; what it prints goes to the log.
 

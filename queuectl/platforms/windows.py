@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 assert sys.platform == "win32"
 
+from queuectl.platforms import shells
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -124,6 +126,11 @@ def understands_escapes() -> bool:
 
 
 # --- detached workers and the lock ---
+
+
+def is_builtin(program: str) -> bool:
+    """Whether no program of this name is started, because the shell does it itself."""
+    return shells.is_builtin(program)
 
 
 def default_shell() -> str:

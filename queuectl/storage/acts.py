@@ -12,7 +12,7 @@ from queuectl.errors import WrongState
 from queuectl.job import Job, State
 from queuectl.ranking import PROMOTED, before_all
 from queuectl.storage.reading import as_job
-from queuectl.storage.transactions import Counts, Moment, Transactions
+from queuectl.storage.transactions import Counts, Moment, Transactions, insistent
 
 
 class Acts(Transactions):
@@ -23,19 +23,27 @@ class Acts(Transactions):
 
     def cancel(self, job: Job, reason: str) -> bool:
         """Cancel a job that waits; ask for it where the job runs. False if it has ended."""
+        return self.cancel_all([job], reason) > 0
+
+    @insistent
+    def cancel_all(self, jobs: Sequence[Job], reason: str) -> int:
+        """Cancel those of the jobs that have not ended; says how many, those that waited for them included."""
         counts: Counts = defaultdict(int)
+        asked_for = 0
         with self.transaction() as moment:
-            held = self._hold(job)
-            if held is None or held.state.has_ended:
-                return False
-            if held.state is State.PROCESSING:
-                self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)
-            else:
+            for job in jobs:
+                held = self._hold(job)
+                if held is None or held.state.has_ended:
+                    continue
+                if held.state is State.PROCESSING:
+                    self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)
+                    asked_for += 1
+                    continue
                 self._cancel_waiting(held.seq, held.state, reason, moment, counts)
                 if held.dependents:
                     self._settle(held.seq, held.id, State.CANCELLED, moment, counts)
             self._count(counts)
-        return True
+        return counts["cancelled"] + asked_for
 
     def _cancel_waiting(self, seq: int, state: State, reason: str, moment: Moment, counts: Counts) -> None:
         self.run("cancel_waiting", seq=seq, reason=reason, tick=moment.tick, now=moment.now)
@@ -56,29 +64,47 @@ class Acts(Transactions):
                 if dependents:
                     ended.append((waiting, waiting_id, State.CANCELLED))
 
+    @insistent
     def retry(self, jobs: Sequence[Job]) -> int:
-        """Put those of the jobs that still are as they were when they were chosen back in line, as if they were new."""
+        """Put those of the jobs that still are as they were when they were chosen back in line, as if they were new.
+
+        Who once waited for others waits again for those of them that have not ended: they may be retried with it.
+        """
         counts: Counts = defaultdict(int)
         with self.transaction() as moment:
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
-            for job in sorted(jobs, key=attrgetter("seq")):  # in one order, as all who lock several
-                if self.change("retry", seq=job.seq, state=job.state.value, **values):
-                    counts[job.state.value] -= 1
-                    counts["pending"] += 1
+            jobs = sorted(jobs, key=attrgetter("seq"))  # in one order, as all who lock several
+            # Before the jobs themselves: whoever ends one of their needs goes that way, too.
+            needs = {job.seq: self.run("hold_needs", seq=job.seq).fetchall() for job in jobs}
+            retried = [job for job in jobs if self.change("retry", seq=job.seq, state=job.state.value, **values)]
+            begun = {job.seq for job in retried}
+            for job in retried:
+                counts[job.state.value] -= 1
+                counts["pending"] += 1
+                self._wait_again(
+                    job, {seq: seq in begun or not State(state).has_ended for seq, state in needs[job.seq]}
+                )
             self._count(counts)
-            self.entered += counts["pending"]
-        return counts["pending"]
+            self.entered += len(retried)
+        return len(retried)
 
-    def delete(self, jobs: Sequence[Job]) -> int:
+    def _wait_again(self, job: Job, needs: Mapping[int, bool]) -> None:
+        """Let it wait for those of its needs that are to be waited for, and for no other."""
+        self.run_many("wait_again", [dict(seq=job.seq, needs=need, is_met=int(not needs[need])) for need in needs])
+        if any(needs.values()):
+            self.run("block", seq=job.seq, waits_for=sum(needs.values()))
+
+    @insistent
+    def delete(self, jobs: Sequence[Job]) -> list[Job]:
         """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
         counts: Counts = defaultdict(int)
-        deleted = 0
+        deleted: list[Job] = []
         with self.transaction() as moment:
             for job in sorted(jobs, key=attrgetter("seq")):
                 row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
                 if row is None:
                     continue
-                deleted += 1
+                deleted.append(job)
                 counts[job.state.value] -= 1
                 self.run("delete_runs", seq=job.seq)
                 self.run("delete_dependencies", seq=job.seq)
@@ -89,6 +115,7 @@ class Acts(Transactions):
             self._count(counts)
         return deleted
 
+    @insistent
     def edit(self, job: Job, changes: Mapping[str, Any]) -> Job:
         """Change fields of a job that waits; its place in line follows its new priority and time."""
         with self.transaction() as moment:
@@ -98,6 +125,7 @@ class Acts(Transactions):
             self.entered += 1
         return edited
 
+    @insistent
     def promote(self, job: Job) -> None:
         """Put a job that waits before all others; the claim uses it up."""
         with self.transaction() as moment:

@@ -3,7 +3,7 @@
 An engine adds only how to connect, how a transaction begins so that a claim is exclusive, and how to hear of changes.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
 from queuectl.job import HIGHEST_PRIORITY, Job, Need, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
 from queuectl.storage.acts import Acts
 from queuectl.storage.reading import Worker, as_job
-from queuectl.storage.transactions import Counts, Moment
+from queuectl.storage.transactions import Collision, Counts, Moment, insistent
+from queuectl.times import Millis
 
 try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
     from _blake2 import blake2b
@@ -21,6 +22,7 @@ except ImportError:
 
 # Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
 DUE_BATCH = 1_000
+USE_MILLIS = 86_400_000  # when an environment was last used is written down once in so long
 NOWHERE = {"rank": None, "since_tick": None, "since_at": None, "due_at": None}
 UNCHAINED = {"waits_for": 0, "dependents": 0, "woken_by": None}
 
@@ -47,39 +49,34 @@ class Edge(NamedTuple):
         return self.need.is_met(self.state)
 
 
-class KeyTaken(Exception):
-    """Somebody else has stored a job with the same key at the same moment."""
-
-
 class Storage(Acts):
     # --- handing in ---
 
+    @insistent
     def add(self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None = None) -> list[Added]:
         """Store jobs, all or none, as one enqueue: they share one tick of the aging clock.
 
         In the place of a job whose key another one waits or runs under stands that other one.
         """
-        while jobs:
-            counts: Counts = defaultdict(int)
-            rows: list[dict[str, Any]] = []
-            try:
-                with self.transaction() as moment:
-                    self._admit(moment)
-                    stored, stands_for = self._without_doubles(jobs)
-                    if stored:
-                        rows = self._store(stored, environment, moment, counts)
-                        self._count(counts)
-            except KeyTaken:
-                continue
-            return [one if isinstance(one, Added) else added(rows[one]) for one in stands_for]
-        return []
+        if not jobs:
+            return []
+        counts: Counts = defaultdict(int)
+        rows: list[dict[str, Any]] = []
+        with self.transaction() as moment:
+            self._admit(moment)
+            stored, stands_for = self._without_doubles(jobs)
+            if stored:
+                rows = self._store(stored, environment, moment, counts)
+                self._count(counts)
+        return [one if isinstance(one, Added) else added(rows[one]) for one in stands_for]
 
     def _store(
         self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None, moment: Moment, counts: Counts
     ) -> list[dict[str, Any]]:
         now, aging = moment.now, moment.aging
         tick, numbers = self.new_numbers(len(jobs))
-        common = {"environment": None if environment is None else self._keep(environment), "now": now, **UNCHAINED}
+        kept = None if environment is None else self._keep(environment, now)
+        common = {"environment": kept, "now": now, **UNCHAINED}
         in_line = [
             {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
             for priority in range(HIGHEST_PRIORITY + 1)
@@ -126,25 +123,38 @@ class Storage(Acts):
         """What each job waits for, among those that are there and those that come with it; who waits is in no line."""
         refuse_circles(jobs)
         beside = {new.id: row for new, row in zip(jobs, rows) if new.id is not None}
+        wanted = Counter(need.id for new in jobs for need in new.needs)
+        there = self._needed({job_id: count for job_id, count in wanted.items() if job_id not in beside})
+        for job_id, row in beside.items():
+            row["dependents"] = wanted[job_id]
         edges: list[Edge] = []
         for new, row in zip(jobs, rows):
             ended_last = -1
-            for need in sorted(new.needs):  # in one order, so that two who wait for the same do not wait for each other
-                state, ended_at = State.PENDING, 0
-                needed = beside.get(need.id)
-                if needed is None:
-                    found = self.run("needed", id=need.id).fetchone()
-                    if found is None:
-                        raise JobNotFound(need.id, self._nearest(need.id))
-                    needed, state, ended_at = {"seq": found[0]}, State(found[1]), found[2] or 0
-                else:
-                    needed["dependents"] += 1
+            for need in new.needs:
+                needed, state, ended_at = there.get(need.id) or (beside[need.id], State.PENDING, 0)
                 edges.append(Edge(row, needed, need, state))
                 if not need.is_met(state):
                     row.update(NOWHERE, waits_for=row["waits_for"] + 1)
                 elif ended_at > ended_last:
                     row["woken_by"], ended_last = needed["seq"], ended_at
         return edges
+
+    def _needed(self, dependents: Mapping[str, int]) -> dict[str, tuple[dict[str, Any], State, Millis]]:
+        """By id the jobs that so many more are to wait for, what they are by now, and when they ended."""
+        numbers: dict[int, str] = {}
+        for job_id in dependents:
+            seq = self.one("seq_of", id=job_id)
+            if seq is None:
+                raise JobNotFound(job_id, self._nearest(job_id))
+            numbers[seq] = job_id
+        there: dict[str, tuple[dict[str, Any], State, Millis]] = {}
+        for seq in sorted(numbers):  # in one order, so that two who wait for the same do not wait for each other
+            job_id = numbers[seq]
+            found = self.run("needed", seq=seq, dependents=dependents[job_id]).fetchone()
+            if found is None:
+                raise JobNotFound(job_id)
+            there[job_id] = {"seq": seq}, State(found[0]), found[1] or 0
+        return there
 
     def _tie(self, edges: Sequence[Edge], moment: Moment, counts: Counts) -> None:
         """Store who waits for whom; who waits for what has ended otherwise is cancelled, as it would be later."""
@@ -158,22 +168,31 @@ class Storage(Acts):
         }:
             self._settle(needs, job_id, state, moment, counts)
 
-    def _keep(self, environment: Mapping[str, str]) -> str:
+    def _keep(self, environment: Mapping[str, str], now: Millis) -> str:
         """Store an environment unless it is there; its hash, by which a job names it."""
         text = self.machine + ascii(sorted(environment.items()))
         hash = blake2b(text.encode(), digest_size=16).hexdigest()
-        if self.one("has_environment", hash=hash) is None:
+        used_at = self.one("environment_used", hash=hash)
+        if used_at is None or now - used_at > USE_MILLIS:
             from json import dumps
 
-            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine)
+            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine, now=now)
         return hash
+
+    def forget_environments(self) -> None:
+        """Remove those that were last used before any job came that is still there."""
+        now = self.clock.now()
+        before = min(now, self.one("oldest_job") or now) - 2 * USE_MILLIS
+        if self.one("old_environments", before=before) is not None:
+            with self.transaction():
+                self.run("forget_environments", before=before)
 
     def _renumber(self, jobs: Sequence[NewJob], rows: list[dict[str, Any]]) -> None:
         """Some ids were taken. Those that a user chose are refused; the others get the next number that is free."""
         for new, row in zip(jobs, rows):
             while self.one("seq_of", id=row["id"]) != row["seq"]:
                 if new.unique_key and self.one("owner_of_key", unique_key=new.unique_key) is not None:
-                    raise KeyTaken
+                    raise Collision(f"Another job with the key {new.unique_key!r} came at the same moment. Try again")
                 if new.id is not None:
                     raise DuplicateJob(new.id)
                 row["seq"] = self.next_number()
@@ -206,6 +225,7 @@ class Storage(Acts):
         counts["event_started"] += 1
         return job
 
+    @insistent
     def finish(self, job: Job, outcome: Outcome, next_for: str | None = None) -> Job | None:
         """Store what came of a run, if its lease is still current, and claim the next job in the same transaction."""
         with self.transaction(durable=False) as moment:
@@ -216,6 +236,7 @@ class Storage(Acts):
             self._count(counts)
         return following
 
+    @insistent
     def lose(self, job: Job, rebooted: bool) -> Verdict:
         """The job's worker died: put the job back, or make it dead if it takes its workers down with it."""
         with self.transaction() as moment:

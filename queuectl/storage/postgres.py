@@ -24,7 +24,7 @@ from queuectl.job import Job
 from queuectl.storage.base import Storage
 from queuectl.storage.reading import Worker
 from queuectl.storage.sql import PARAMETER, migrations
-from queuectl.storage.transactions import Moment
+from queuectl.storage.transactions import Collision, Moment
 
 OLDEST_SERVER = 120000
 SHARDS = 16  # of the counters
@@ -76,6 +76,9 @@ ORDER BY tables.relname, columns.attnum"""
 IDENTITIES = """SELECT tables.relname, columns.attname
 FROM pg_class AS tables JOIN pg_attribute AS columns ON columns.attrelid = tables.oid AND columns.attidentity <> ''
 WHERE tables.relnamespace = 'queuectl'::regnamespace"""
+
+# Who changes jobs that wait for each other may meet somebody who comes the other way, or who takes the same key.
+COLLISIONS = (psycopg.errors.DeadlockDetected, psycopg.errors.UniqueViolation)
 
 Result = TypeVar("Result")
 
@@ -350,6 +353,8 @@ class PostgresStorage(Storage):
         with suppress(psycopg.Error):
             if password := conninfo_to_dict(self.url).get("password"):
                 said = said.replace(str(password), "***")
+        if isinstance(error, COLLISIONS):
+            return Collision(f"{masked(self.url)}: {said}")
         for sign, advice in ADVICE.items():
             if re.search(sign, said):
                 return StorageError(f"{masked(self.url)}: {said}. {advice}")

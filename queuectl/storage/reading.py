@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from queuectl import config
 from queuectl.clock import Clock
 from queuectl.config import Settings
-from queuectl.errors import JobNotFound, QueueMoved
+from queuectl.errors import InvalidInput, JobNotFound, QueueMoved, brief
 from queuectl.job import Job, State
 from queuectl.storage.sql import TOTALS, queries
 from queuectl.times import Millis
@@ -115,6 +115,17 @@ def cursor_after(job: Job, state: State | None, label: str | None) -> str:
     if ways is WAITING and job.rank is None:
         number = 1 if job.due_at is not None else 2
     return f"{number}:{ways[number].key(job)}:{job.seq}"
+
+
+def place_of(cursor: str, ways: Sequence[Way]) -> tuple[int, int, int]:
+    """Which way, and where on it."""
+    try:
+        number, key, seq = map(int, cursor.split(":"))
+        if not 0 <= number < len(ways) or not LOWEST <= min(key, seq) <= max(key, seq) <= AFTER_ALL_JOBS:
+            raise ValueError
+    except ValueError:
+        raise InvalidInput(f"{brief(cursor)} is not a cursor. Begin again without one") from None
+    return number, key, seq
 
 
 class Reader(ABC):
@@ -296,7 +307,7 @@ class Reader(ABC):
         The newest come first; with `pending` they come as they will run. Others may be among them: the caller looks.
         """
         ways = ways_to(state, label)
-        number, key, seq = (int(part) for part in cursor.split(":")) if cursor else (0, LOWEST, ways[0].start)
+        number, key, seq = place_of(cursor, ways) if cursor else (0, LOWEST, ways[0].start)
         values = dict(key=key, seq=seq, before=seq, state=str(state), label=label, limit=most)
         jobs = [as_job(row) for row in self.run(ways[number].query, **values).fetchall()]
         if len(jobs) == most:
@@ -311,6 +322,11 @@ class Reader(ABC):
     def glance_at(self, seq: int) -> Job | None:
         row = self.run("glance_at", seq=seq).fetchone()
         return None if row is None else as_job(row)
+
+    def completed_before(self, moment: Millis, looked_at: int, most: int) -> list[Job]:
+        """So many jobs at most, of the oldest, that had been completed by then."""
+        rows = self.run("completed_before", before=moment, looked_at=looked_at, most=most).fetchall()
+        return [as_job(row) for row in rows]
 
     def needs_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
         """What the job waits for, or has waited for."""
@@ -352,8 +368,8 @@ class Reader(ABC):
         return [EndedRun(*row) for row in self.run("newest_runs", limit=limit, letters=COMMAND_LETTERS).fetchall()]
 
     def environment(self, hash: str) -> tuple[str, str]:
-        """The stored environment, as JSON, and the machine that it is of."""
-        variables, machine = self.run("environment", hash=hash).fetchone() or ("{}", "")
+        """The stored environment, as JSON, and the machine that it is of: nobody's, if it is gone."""
+        variables, machine = self.run("environment", hash=hash).fetchone() or ("{}", "nobody's")
         return variables, machine
 
     # --- workers ---

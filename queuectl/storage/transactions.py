@@ -3,13 +3,14 @@
 import time
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import wraps
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from queuectl.clock import STEP
-from queuectl.errors import QueueMoved
+from queuectl.errors import QueueMoved, StorageError
 from queuectl.ranking import Aging
 from queuectl.storage.reading import Reader
 from queuectl.storage.sql import TOTALS
@@ -19,7 +20,28 @@ from queuectl.times import Millis
 SYNC_SECONDS = 0.1
 NOTHING = dict.fromkeys(TOTALS, 0)
 
+TRIES = 10  # of what collides
+
 Counts = defaultdict[str, int]
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class Collision(StorageError):
+    """Two changed the same jobs at the same moment, and one of them was undone: it can do it again."""
+
+
+def insistent(change: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Do it again where somebody else was first."""
+
+    @wraps(change)
+    def insist(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        for _ in range(TRIES - 1):
+            with suppress(Collision):
+                return change(*args, **kwargs)
+        return change(*args, **kwargs)
+
+    return insist
 
 
 class Moment(NamedTuple):

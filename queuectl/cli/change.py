@@ -1,0 +1,131 @@
+"""`retry`, `delete`, `purge`, `edit` and `promote`: what becomes of jobs that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from queuectl.cli.hand_in import place_line, tell
+from queuectl.cli.options import command_of, describing, job_fields
+from queuectl.cli.selecting import (
+    AT_REST,
+    DELETE,
+    ENDED,
+    RETRY,
+    Bulk,
+    asking,
+    chosen,
+    deleting,
+    job_ids_argument,
+    selection,
+    selectors,
+)
+from queuectl.errors import InvalidInput
+from queuectl.job import State
+from queuectl.queue import Queue
+from queuectl.selection import Selection
+from queuectl.storage import Added
+
+
+@click.command()
+@job_ids_argument
+@click.option("--all-failed", is_flag=True, help="Every job that is dead, without asking.")
+@selectors
+@asking
+def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
+    """Put jobs that have ended back in line, as if they were new; what their tries printed is kept.
+
+    A job that once waited for others waits again for those of them that have not ended.
+
+    \b
+    Examples:
+      queuectl retry job1 job2
+      queuectl retry --all-failed
+      queuectl retry --state cancelled --older-than 1h
+    """
+    queue = Queue()
+    if all_failed:
+        if job_ids or selection(options) != Selection():
+            raise InvalidInput("--all-failed is every dead job. Leave out the ids and the other selectors")
+        Bulk(queue, Selection(State.DEAD), ENDED, options["limit"], True, options["dry_run"]).do(RETRY, queue.retry_all)
+    elif bulk := chosen(queue, job_ids, ENDED, options):
+        bulk.do(RETRY, queue.retry_all)
+    else:
+        for job in queue.retry(job_ids):
+            click.echo(f"Job {job.id} is pending again.")
+
+
+@click.command()
+@job_ids_argument
+@selectors
+@asking
+def delete(job_ids: tuple[str, ...], **options: Any) -> None:
+    """Delete jobs that do not run, with their history and logs.
+
+    \b
+    Examples:
+      queuectl delete job1 job2
+      queuectl delete --match "rm -rf" --dry-run
+    """
+    queue = Queue()
+    if bulk := chosen(queue, job_ids, AT_REST, options):
+        bulk.do(DELETE, deleting(queue))
+        return
+    for job in queue.delete(job_ids):
+        click.echo(f"Job {job.id} was deleted.")
+
+
+@click.command()
+@selectors
+@asking
+def purge(limit: int | None, yes: bool, dry_run: bool, **options: Any) -> None:
+    """Delete jobs that have ended, with their history and logs: all of them, or those that are selected.
+
+    Workers are not held up. To have it done by itself: queuectl config set keep-completed 30d
+
+    \b
+    Examples:
+      queuectl purge --older-than 7d
+      queuectl purge --state completed --yes
+    """
+    queue = Queue()
+    Bulk(queue, selection(options), ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+@click.argument("command", nargs=-1)
+@describing
+def edit(job_id: str, command: tuple[str, ...], line: str | None, **options: Any) -> None:
+    """Change a job that waits: its command, priority, times and limits.
+
+    What is not named stays as it is. --delay 0 lets it run now.
+
+    \b
+    Examples:
+      queuectl edit job1 --priority 9 --timeout 600
+      queuectl edit job1 "make all"
+      queuectl edit last --delay 2h
+    """
+    queue = Queue()
+    fields = job_fields(options)
+    wanted = command_of(command, line)
+    if wanted is not None:
+        fields["command"] = wanted
+    job = queue.edit(job_id, **fields)
+    click.echo(f"Job {job.id} is changed.")
+    tell(place_line(queue, Added(job.seq, job.id, job.rank)))
+
+
+@click.command()
+@click.argument("job_id", metavar="ID")
+def promote(job_id: str) -> None:
+    """Put a job that waits first in line, whatever its rank.
+
+    \b
+    Example:
+      queuectl promote job1
+    """
+    job = Queue().promote(job_id)
+    click.echo(f"Job {job.id} is first in line.")
