@@ -127,7 +127,7 @@ def test_on_a_terminal_it_says_how_many_and_asks(cli: Cli) -> None:
 
 def test_a_dry_run_shows_the_jobs_and_changes_nothing(cli: Cli) -> None:
     fill(cli)
-    before = as_json(cli, "list")
+    before = [stored(job) for job in as_json(cli, "list")]
     for args, shown in (
         (["cancel", "--state", "pending"], ["pending", "later"]),
         (["purge"], ["completed", "dead", "cancelled"]),
@@ -138,7 +138,12 @@ def test_a_dry_run_shows_the_jobs_and_changes_nothing(cli: Cli) -> None:
         done = cli(*args, "--dry-run")
         assert done.returncode == 0
         assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == shown
-    assert as_json(cli, "list") == before
+    assert [stored(job) for job in as_json(cli, "list")] == before
+
+
+def stored(job: dict[str, Any]) -> dict[str, Any]:
+    """Without what is only expected, and changes with the time of day."""
+    return {name: value for name, value in job.items() if not name.startswith("expected_")}
 
 
 def test_many_are_not_counted_to_the_end_and_changed_batch_by_batch(

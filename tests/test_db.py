@@ -593,7 +593,7 @@ def test_a_source_that_is_opened_again_after_the_move_is_a_queue_of_its_own(cli:
         "UPDATE jobs SET output = 'out ' WHERE id = 'n0'",
         "UPDATE runs SET duration_seconds = duration_seconds + 0.0000001 WHERE number = 1",
         "DELETE FROM settings WHERE name = 'stop_grace'",
-        "INSERT INTO environments VALUES ('hash', '{}', '')",
+        "INSERT INTO environments (hash, variables, machine) VALUES ('hash', '{}', '')",
         "UPDATE totals SET dead = dead + 1 WHERE shard = 0",
     ],
 )

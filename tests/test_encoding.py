@@ -174,4 +174,6 @@ def test_no_command_fails_on_a_console_that_cannot_show_a_letter(cli: Cli, encod
         assert done.returncode == 0 and "Traceback" not in done.stderr, (command, done.stderr)
     done = cli("show", EMOJI, PYTHONIOENCODING=encoding)
     assert done.returncode == 1 and done.stderr.startswith("Error: No job"), done.stderr
-    assert "? " in cli("show", "a", PYTHONIOENCODING=encoding).stdout
+    shown = cli("show", "a", PYTHONIOENCODING=encoding).stdout
+    if encoding != "ascii":  # which Click takes for a mistake, and writes UTF-8
+        assert "?" in shown.split("output\n")[-1], shown
