@@ -96,13 +96,15 @@ def test_a_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_database_that_is_set_stays_the_same_from_every_directory_and_for_the_workers(
     cli: Cli, tmp_path: Path
 ) -> None:
-    assert cli.ok("config", "set", "database", "sqlite:///mine.db") == f"database is now sqlite:///{cli.cwd}/mine.db.\n"
-    cli.ok("enqueue", "--id", "one", "true", cwd=tmp_path)
+    assert cli.ok("config", "set", "database", "sqlite:///mine.db") == (
+        f"database is now sqlite:///{cli.cwd / 'mine.db'}.\n"
+    )
+    cli.ok("enqueue", "--id", "one", "echo hi", cwd=tmp_path)
     cli.ok("worker", "start", cwd=tmp_path)
     eventually(lambda: json.loads(cli.ok("show", "one", "--json"))["state"] == "completed")
     assert (cli.cwd / "mine.db").exists() and not (cli.home / "queuectl.db").exists()
     cli.ok("worker", "stop")
-    assert cli.ok("config", "unset", "database") == f"database is sqlite:///{cli.home}/queuectl.db again.\n"
+    assert cli.ok("config", "unset", "database") == (f"database is sqlite:///{cli.home / 'queuectl.db'} again.\n")
     assert cli.ok("list") == "No jobs.\n"
 
 
@@ -111,7 +113,7 @@ def test_the_variable_goes_before_the_file_and_reaches_a_worker_that_is_elsewher
     cli.env["QUEUECTL_DB"] = "sqlite:///mine.db"
     said = cli("config", "set", "database", "sqlite:///third.db")
     assert "QUEUECTL_DB is set, and goes before it" in said.stderr
-    assert cli.ok("config", "get", "database") == f"sqlite:///{cli.cwd}/mine.db\n"
+    assert cli.ok("config", "get", "database") == f"sqlite:///{cli.cwd / 'mine.db'}\n"
     assert cli.ok("run", "echo hello") == "hello\n"
     assert (cli.cwd / "mine.db").exists()
     refused = cli("status", QUEUECTL_DB="mysql://me:hunter2@server")
@@ -143,7 +145,7 @@ def test_a_damaged_file_is_named_with_what_to_do_and_not_quoted(cli: Cli, text: 
     done = cli("status")
     assert done.returncode == 2
     assert done.stderr == (
-        f"Error: {cli.home}/config.json is damaged. Remove it, and set the database again: "
+        f"Error: {cli.home / 'config.json'} is damaged. Remove it, and set the database again: "
         "queuectl config set database URL\n"
     )
 

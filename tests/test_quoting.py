@@ -190,7 +190,7 @@ def test_a_batch_file_gets_what_was_typed_and_starts_nothing_else(cli: Cli, batc
 
 @pytest.mark.skipif(not WINDOWS, reason="only Windows has cmd.exe")
 def test_what_cmd_does_itself_gets_what_was_typed(cli: Cli) -> None:
-    assert cli("run", "--", "echo", "50%", "a^b", "%PATH%", "x & y", '"').stdout == '50% a^b %PATH% x & y "\r\n'
+    assert cli("run", "--", "echo", "50%", "a^b", "%PATH%", "x & y", '"').stdout == '50% a^b %PATH% x & y "\n'
     cli.ok("run", "--", "mkdir", "my %PATH% dir")
     assert (cli.cwd / "my %PATH% dir").is_dir()
 
