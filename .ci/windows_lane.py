@@ -37,9 +37,7 @@ REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
 # What the others need on Windows alone: pip, which downloads them here, does not see that.
 ON_WINDOWS_ALONE = ["colorama", "tzdata"]
 # What Windows does in its own way. The rest is the same everywhere, and a process takes long to start there.
-USUAL = [
-    f"tests/test_{name}.py" for name in ("windows", "worker", "kill", "storage", "quoting", "encoding", "autostart")
-]
+USUAL = ["windows", "worker", "kill", "storage", "quoting", "encoding", "autostart"]
 APT_SECONDS, HANG_SECONDS = 600, 1200
 
 
@@ -66,7 +64,10 @@ def main() -> int:
             return 0
         try:
             if action == "test":
-                arguments = [windows_path(ROOT / "test.py"), *(arguments or USUAL)]
+                arguments = [
+                    windows_path(ROOT / "test.py"),
+                    *(arguments or [f"tests/test_{name}.py" for name in USUAL]),
+                ]
             return wine(str(PYTHON), *arguments)
         finally:
             subprocess.call(["wineserver", "-k"], env=environment())  # of this lane alone: nothing is left behind
