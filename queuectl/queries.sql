@@ -234,8 +234,8 @@ UPDATE jobs SET waits_for = :waits_for, rank = NULL, since_tick = NULL, since_at
 -- edit: what a user changes of a job that waits, with its place in line
 UPDATE jobs SET
     command = :command, argv = :argv, priority = :priority, max_retries = :max_retries, timeout = :timeout,
-    backoff_base = :backoff_base, cwd = :cwd, env = :env, label = :label, run_at = :run_at, due_at = :due_at,
-    rank = :rank, since_tick = :since_tick, since_at = :since_at, updated_at = :now
+    backoff_base = :backoff_base, cwd = :cwd, env = :env, shell = :shell, label = :label, run_at = :run_at,
+    due_at = :due_at, rank = :rank, since_tick = :since_tick, since_at = :since_at, updated_at = :now
 WHERE seq = :seq;
 
 -- first_rank: who is next in line

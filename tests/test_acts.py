@@ -127,6 +127,12 @@ def test_a_new_priority_moves_a_job_in_line_and_what_it_has_waited_counts_on(sto
     assert order(storage) == ["job2", "job0", "job1"]
 
 
+def test_the_shell_of_a_job_is_edited(storage: Storage) -> None:
+    storage.add([new_job(id="a")])
+    edit(storage, "a", shell="bash")
+    assert storage.glance("a").shell == "bash"
+
+
 def test_an_edited_time_takes_a_job_out_of_the_line_and_back(storage: Storage, clock: SetClock) -> None:
     storage.add([new_job(id="a")])
     edit(storage, "a", delay=60)
