@@ -37,7 +37,7 @@ REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
 # What the others need on Windows alone: pip, which downloads them here, does not see that.
 ON_WINDOWS_ALONE = ["colorama", "tzdata"]
 # What Windows does in its own way. The rest is the same everywhere, and a process takes long to start there.
-USUAL = ["windows", "worker", "kill", "storage", "quoting", "encoding", "autostart"]
+USUAL = ["windows", "worker", "kill", "storage", "quoting"]
 APT_SECONDS, HANG_SECONDS = 600, 1200
 
 
