@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 from queuectl.job import State
@@ -19,6 +20,7 @@ CHECKS = {
     "check_runs": "run {0} is of job number {1}, which is not there",
     "check_leases": "job {0} has a run with lease {1} twice, or one that was never given",
     "check_environments": "job {0} is to run in an environment that is not there, {1}",
+    "check_queues": "job {0} waits in queue {1}, which is not there",
     "check_numbers": "job {0} has number {1}, which is still to be given",
 }
 
@@ -33,15 +35,16 @@ def check(storage: Storage) -> Checked:
     """Read everything, as it is at one moment, and change nothing."""
     with storage.snapshot():
         problems = storage.damage()
-        counted = dict(storage.run("count_jobs").fetchall())
-        totals = storage.totals()
+        counted = {(queue, state): count for queue, state, count in storage.run("count_jobs").fetchall()}
+        totals = storage.totals_by_queue()
         _, seq = storage.counters()
-        for state in State:
-            if totals[state.value] != counted.get(state.value, 0):
-                problems.append(
-                    f"{counted.get(state.value, 0):,} jobs are {state}, and the counter says {totals[state.value]:,}"
-                )
-        problems += [f"{counted[name]:,} jobs are {name}, which is no state" for name in counted.keys() - set(State)]
+        for queue, state in product(sorted(totals.keys() | {queue for queue, _ in counted}), State):
+            count, total = counted.get((queue, state.value), 0), totals.get(queue, {}).get(state.value, 0)
+            if count != total:
+                problems.append(f"{count:,} jobs are {state} in queue {queue}, and the counter says {total:,}")
+        for (_, name), count in counted.items():
+            if name not in set(State):
+                problems.append(f"{count:,} jobs are {name}, which is no state")
         for query, line in CHECKS.items():
             seq_if_asked = {"seq": seq} if query == "check_numbers" else {}
             problems += [line.format(*row) for row in storage.run(query, most=MOST_SHOWN, **seq_if_asked).fetchall()]

@@ -1,12 +1,51 @@
 """The settings: their names, defaults and checks. All workers must agree on them, so they live in the database."""
 
+import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from queuectl.errors import InvalidInput, brief
 from queuectl.ranking import ACCEPTED as AGING_ACCEPTED
 from queuectl.ranking import Aging, parse_aging
-from queuectl.times import parse_duration
+from queuectl.times import UNIT_SECONDS, parse_duration
+
+
+class Rate(NamedTuple):
+    """How many jobs may start in how many seconds."""
+
+    starts: int
+    seconds: int
+
+    @property
+    def interval_millis(self) -> int:
+        return self.seconds * 1000 // self.starts
+
+    @property
+    def slack_millis(self) -> int:
+        """How far a start may come before its turn, so that workers which come late can make up for it."""
+        return max(self.interval_millis, 100)
+
+
+RATE = r"(\d{1,6})\s*/\s*(s|m|h)(?:\w*)"
+RATE_ACCEPTED = "a rate such as 10/s, 100/m or 5/h (at most 1000/s), or nothing for none"
+
+
+@lru_cache(maxsize=64)
+def parse_rate(text: str) -> Rate | None:
+    """None where there is no limit."""
+    if not text.strip():
+        return None
+    found = re.fullmatch(RATE, text.strip().lower(), re.ASCII)
+    rate = Rate(int(found[1]), UNIT_SECONDS[found[2]]) if found else Rate(0, 1)
+    if not rate.starts or rate.interval_millis < 1:
+        raise InvalidInput(f"rate cannot be {brief(text)}. It takes {RATE_ACCEPTED}")
+    return rate
+
+
+def rate(text: str) -> str:
+    parse_rate(text)
+    return text.strip().lower()
 
 
 class Settings(NamedTuple):
@@ -26,6 +65,11 @@ class Settings(NamedTuple):
     shell: str = ""
     keep_completed: str = "forever"
     max_log_bytes: int = 0
+    rate: str = ""
+
+    @property
+    def rate_rule(self) -> Rate | None:
+        return parse_rate(self.rate)
 
     @property
     def aging_rule(self) -> Aging:
@@ -137,6 +181,7 @@ SETTINGS: dict[str, Setting] = {
         "bytes, 0 for no limit",
         "how much the files of whole outputs may take; the oldest go",
     ),
+    "rate": Setting(rate, RATE_ACCEPTED, "how many jobs may start in a time, over all queues"),
 }
 
 

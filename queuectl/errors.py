@@ -44,6 +44,28 @@ class DuplicateJob(QueueError):
         super().__init__(f"Job {job_id!r} exists already. Choose another id, or see: queuectl show {job_id}")
 
 
+class QueueNotFound(QueueError):
+    def __init__(self, name: str, nearest: str | None = None) -> None:
+        hint = f"Did you mean {nearest!r}?" if nearest else f"Make it: queuectl queue add {name}"
+        super().__init__(f"No queue {brief(name)}. {hint}")
+
+
+class DuplicateQueue(QueueError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Queue {name!r} exists already. To change it: queuectl queue set {name}")
+
+
+class ScheduleNotFound(QueueError):
+    def __init__(self, name: str, nearest: str | None = None) -> None:
+        hint = f"Did you mean {nearest!r}?" if nearest else "See: queuectl schedule list"
+        super().__init__(f"No schedule {brief(name)}. {hint}")
+
+
+class DuplicateSchedule(QueueError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Schedule {name!r} exists already. Remove it first: queuectl schedule remove {name}")
+
+
 class WrongState(QueueError):
     """The job is not in a state in which this can be done to it."""
 

@@ -15,6 +15,7 @@ LONGEST_ID = 100
 LONGEST_LABEL = 200
 LAST = "last"  # what the newest job is called, wherever an id is asked for
 ANY = "any"
+DEFAULT_QUEUE = "default"
 LONGEST_COMMAND = 100_000
 MOST_LOST_IN_A_ROW = 3
 HIGHEST_PRIORITY = 10
@@ -82,6 +83,10 @@ class Job(NamedTuple):
     dependents: int
     woken_by: int | None
     shell: str | None
+    no_retry_on: str | None
+    jitter: float
+    no_rerun: int
+    queue: str
     output: str | None = None
     stderr: str | None = None
     waiting_time: int = 0
@@ -128,6 +133,10 @@ class NewJob(NamedTuple):
     unique_key: str | None = None
     needs: tuple[Need, ...] = ()
     shell: str | None = None
+    no_retry_on: str | None = None  # exit codes, with commas between them
+    jitter: float = 0
+    no_rerun: int = 0
+    queue: str = DEFAULT_QUEUE
 
 
 class Outcome(NamedTuple):
@@ -139,6 +148,7 @@ class Outcome(NamedTuple):
     stderr: str = ""
     reason: str | None = None
     state: State | None = None  # what the job becomes, where that is not for the exit code to say
+    has_started: bool = True  # or it could not be, or was not, started at all
 
 
 class Verdict(NamedTuple):
@@ -151,24 +161,31 @@ class Verdict(NamedTuple):
     lost: int = 0
 
 
-def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float) -> Verdict:
+def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chance: float = 0) -> Verdict:
+    """What becomes of the job; chance, from 0 to 1, is how much of its jitter is added to the wait."""
     if outcome.state is State.PENDING:
+        if job.no_rerun and outcome.has_started:
+            return Verdict(State.DEAD, "dead", f"{outcome.reason}, and it must not run twice")
         return Verdict(State.PENDING, "released", outcome.reason, lost=job.lost)
     if outcome.state is State.CANCELLED:
         return cancelled(outcome.reason)
     if outcome.exit_code == 0:
         return Verdict(State.COMPLETED, "completed")
     reason = outcome.reason or f"exit code {outcome.exit_code}"
+    if outcome.exit_code is not None and str(outcome.exit_code) in (job.no_retry_on or "").split(","):
+        return Verdict(State.DEAD, "dead", f"{reason}, which is not retried")
     if job.attempts > job.max_retries:
         return Verdict(State.DEAD, "dead", reason)
-    return Verdict(State.FAILED, "failed", reason, now + backoff_millis(job, max_backoff))
+    return Verdict(State.FAILED, "failed", reason, now + backoff_millis(job, max_backoff, chance))
 
 
 def after_loss(job: Job, rebooted: bool) -> Verdict:
     """A lost worker costs its job no try; but a job that takes its workers down with it must not do so for ever."""
-    if rebooted:
+    if rebooted and not job.no_rerun:
         return Verdict(State.PENDING, "lost", "worker lost: the machine restarted", lost=job.lost)
     lost = job.lost + 1
+    if job.no_rerun:
+        return Verdict(State.DEAD, "lost", "worker lost, and it must not run twice", lost=lost)
     if lost >= MOST_LOST_IN_A_ROW:
         return Verdict(State.DEAD, "lost", f"worker lost {lost} times in a row", lost=lost)
     return Verdict(State.PENDING, "lost", "worker lost", lost=lost)
@@ -178,13 +195,13 @@ def cancelled(reason: str | None) -> Verdict:
     return Verdict(State.CANCELLED, "cancelled", reason)
 
 
-def backoff_millis(job: Job, max_backoff: float) -> Millis:
-    """The wait after the job's newest failure: min(backoff_base ** n, max_backoff) seconds."""
+def backoff_millis(job: Job, max_backoff: float, chance: float = 0) -> Millis:
+    """The wait after the job's newest failure: min(backoff_base ** n, max_backoff) seconds, and some of its jitter."""
     try:
         seconds = min(float(job.backoff_base) ** job.attempts, max_backoff)
     except OverflowError:
         seconds = max_backoff
-    return round(seconds * 1000)
+    return round(seconds * (1 + job.jitter * chance) * 1000)
 
 
 # --- what a user hands in ---
@@ -229,6 +246,10 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         unique_key=values.get("unique"),
         needs=needs(values),
         shell=shell,
+        no_retry_on=values.get("no_retry_on"),
+        jitter=values.get("jitter", 0),
+        no_rerun=int(values.get("no_rerun", False)),
+        queue=values.get("queue", DEFAULT_QUEUE),
     )
 
 
@@ -262,10 +283,10 @@ def unknown(name: str) -> Callable[[Any], Any]:
     raise InvalidInput(f"Unknown key {name!r}. {hint}")
 
 
-def checked_id(value: Any) -> str:
+def checked_id(value: Any, name: str = "id") -> str:
     if not isinstance(value, str) or not re.fullmatch(ID, value) or len(value) > LONGEST_ID:
         raise InvalidInput(
-            f"id cannot be {brief(value)}. It takes 1 to {LONGEST_ID} letters, digits, '.', '_' and '-', "
+            f"{name} cannot be {brief(value)}. It takes 1 to {LONGEST_ID} letters, digits, '.', '_' and '-', "
             "and begins with a letter, a digit or '_'"
         )
     return value
@@ -382,6 +403,27 @@ def check_words(line: str) -> None:
         raise InvalidInput(f"Without a shell the line cannot be split into words: {error}. Mend its quotes") from None
 
 
+def checked_codes(value: Any) -> str:
+    """Exit codes as a list, a number, or text with commas."""
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    codes = [str(code).strip() for code in given]
+    if not codes or not all(re.fullmatch(r"\d{1,10}", code, re.ASCII) for code in codes):
+        raise InvalidInput(f"no_retry_on cannot be {brief(value)}. It takes exit codes, e.g. 2,64")
+    return ",".join(dict.fromkeys(str(int(code)) for code in codes))
+
+
+def checked_jitter(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise InvalidInput(f"jitter cannot be {brief(value)}. It takes a number from 0 to 1: a part of the wait")
+    return float(value)
+
+
+def checked_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"no_rerun cannot be {brief(value)}. It takes true or false")
+    return value
+
+
 def checked_env(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise InvalidInput(f"env cannot be {brief(value)}. It takes names and values, all of them text")
@@ -416,6 +458,10 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "after_any": checked_ids("after_any"),
     "after_failed": checked_ids("after_failed"),
     "shell": checked_shell,
+    "no_retry_on": checked_codes,
+    "jitter": checked_jitter,
+    "no_rerun": checked_flag,
+    "queue": lambda value: checked_id(value, "queue"),
 }
 
 

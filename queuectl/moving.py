@@ -236,7 +236,7 @@ class Move:
     def _count_on(self) -> None:
         with self.target.exclusively():
             self._must_be_ours()
-            self.target.go_on_after(*self.source.counters(), self.source.totals())
+            self.target.go_on_after(*self.source.counters(), self.source.totals_by_queue())
             for name, value in self.source.meta().items():
                 if name not in OWN_META:
                     self.target.run("set_meta", name=name, value=value)
@@ -254,7 +254,7 @@ class Move:
             self._refuse(f"{table.name} ({found.rows:,} rows of {self.rows[table.name]:,})")
 
     def _compare_counters(self) -> None:
-        there, here = ((one.counters(), one.totals()) for one in (self.target, self.source))
+        there, here = (counted(one) for one in (self.target, self.source))
         if there != here:
             self._refuse("the counters")
 
@@ -279,6 +279,12 @@ class Move:
     def _tell(self, rows: int) -> None:
         self._done += rows
         self._show(self._done, 2 * sum(self.rows.values()))
+
+
+def counted(storage: Storage) -> tuple[Any, ...]:
+    """All counters, but for those of queues in which nothing has ever been."""
+    totals = storage.totals_by_queue()
+    return storage.counters(), {queue: numbers for queue, numbers in totals.items() if any(numbers.values())}
 
 
 def at_home(table: Table, rows: Sequence[Row], machine: str, name: str) -> list[Row]:

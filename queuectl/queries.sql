@@ -52,7 +52,8 @@ SELECT {tick}, {seq} FROM clock;
 UPDATE clock SET tick = :tick, seq = :seq;
 
 -- is_used: whether this is a queue that somebody uses
-SELECT 1 FROM jobs UNION ALL SELECT 1 FROM workers LIMIT 1;
+SELECT 1 FROM jobs UNION ALL SELECT 1 FROM workers UNION ALL SELECT 1 FROM schedules
+UNION ALL SELECT 1 FROM queues WHERE name NOT IN ('*', 'default') LIMIT 1;
 
 -- count: the totals move with the change they count, in the same transaction
 UPDATE totals SET
@@ -61,10 +62,13 @@ UPDATE totals SET
     event_enqueued = event_enqueued + :event_enqueued, event_started = event_started + :event_started,
     event_completed = event_completed + :event_completed, event_failed = event_failed + :event_failed,
     event_dead = event_dead + :event_dead, event_cancelled = event_cancelled + :event_cancelled
-WHERE shard = :shard;
+WHERE queue = :queue AND shard = :shard;
 
 -- totals: every count there is
 SELECT {totals} FROM totals;
+
+-- totals_by_queue: the same, queue by queue
+SELECT queue, {totals} FROM totals GROUP BY queue;
 
 -- the line
 
@@ -78,11 +82,16 @@ SELECT used_at FROM environments WHERE hash = :hash;
 -- oldest_job: who came first of those that are still there
 SELECT created_at FROM jobs WHERE seq > 0 ORDER BY seq LIMIT 1;
 
--- old_environments: whether any was last used before that
-SELECT hash FROM environments WHERE used_at < :before LIMIT 1;
+-- old_environments: whether any was last used before that, and is not to be used again
+SELECT hash FROM environments
+WHERE used_at < :before AND hash NOT IN (SELECT environment FROM schedules WHERE environment IS NOT NULL) LIMIT 1;
 
--- forget_environments: they were last used before any job came that is still there
-DELETE FROM environments WHERE used_at < :before;
+-- forget_environments: they were last used before any job came that is still there, and no schedule uses them
+DELETE FROM environments
+WHERE used_at < :before AND hash NOT IN (SELECT environment FROM schedules WHERE environment IS NOT NULL);
+
+-- use_environment: a schedule does, also when nobody is there who has it
+UPDATE environments SET used_at = :now WHERE hash = :hash;
 
 -- environment: for the run
 SELECT variables, machine FROM environments WHERE hash = :hash;
@@ -90,12 +99,12 @@ SELECT variables, machine FROM environments WHERE hash = :hash;
 -- add: a new job; in line at once if its rank is given, else waiting for run_at
 INSERT INTO jobs (
     seq, id, command, argv, state, priority, max_retries, timeout, backoff_base, attempts, lost, lease,
-    cwd, environment, env, label, unique_key, shell, waits_for, dependents, woken_by, rank, since_tick, since_at, due_at,
-    run_at, created_at, updated_at
+    cwd, environment, env, queue, label, unique_key, shell, no_retry_on, jitter, no_rerun, waits_for, dependents,
+    woken_by, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
 ) VALUES (
     :seq, :id, :command, :argv, 'pending', :priority, :max_retries, :timeout, :backoff_base, 0, 0, 0,
-    :cwd, :environment, :env, :label, :unique_key, :shell, :waits_for, :dependents, :woken_by, :rank, :since_tick,
-    :since_at, :due_at, :run_at, :now, :now
+    :cwd, :environment, :env, :queue, :label, :unique_key, :shell, :no_retry_on, :jitter, :no_rerun, :waits_for,
+    :dependents, :woken_by, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
 ) ON CONFLICT DO NOTHING;
 
 -- seq_of: whose id this is
@@ -132,7 +141,7 @@ WHERE waits_for > 0 AND seq IN (
 UPDATE dependencies SET is_met = 1 WHERE needs = :needs AND is_met = 0 AND wanted IN ('any', :state);
 
 -- doomed: who wanted it to end otherwise, and so can never run
-SELECT seq, id, dependents FROM jobs WHERE waits_for > 0 AND seq IN (
+SELECT seq, id, queue, dependents FROM jobs WHERE waits_for > 0 AND seq IN (
     SELECT seq FROM dependencies WHERE needs = :needs AND is_met = 0 AND wanted NOT IN ('any', :state)
 ) ORDER BY seq {for_update};
 
@@ -151,15 +160,18 @@ WHERE seq IN (
 UPDATE jobs SET rank = :ticks * since_tick + :millis * since_at - priority * :point
 WHERE rank IS NOT NULL AND rank > {promoted};
 
--- head: whether anybody is in line
-SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
+-- head: the first in line of a queue
+SELECT rank, seq FROM jobs WHERE queue = :queue AND rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
 
--- claim: the smallest rank is next; from here on only who holds the new lease may say anything of the job
+-- claim: the smallest rank of the queue is next, unless another queue's head is better (:most); from here on only who
+-- holds the new lease may say anything of the job
 UPDATE jobs SET
     state = 'processing', was = state, rank = NULL, lease = lease + 1, attempts = attempts + 1, worker = :worker,
     started_tick = :tick, started_at = :now, updated_at = :now, finished_at = NULL, duration_seconds = NULL,
     exit_code = NULL, error_message = NULL, cancel_reason = NULL
-WHERE seq = (SELECT seq FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1 {skip_locked})
+WHERE seq = (
+    SELECT seq FROM jobs WHERE queue = :queue AND rank IS NOT NULL AND rank <= :most ORDER BY rank, seq LIMIT 1 {skip_locked}
+)
 RETURNING {job};
 
 -- keep_output: a new run begins, so what the last one printed moves from the job's row to the run's
@@ -214,9 +226,9 @@ INSERT INTO runs (
 
 -- retry: a job that has ended begins anew, and has waited for nothing; not while another waits or runs under its key
 UPDATE jobs SET
-    state = 'pending', attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now, started_tick = NULL,
-    rank = :ticks * :tick + :millis * :now - priority * :point, error_message = NULL, cancel_reason = NULL,
-    updated_at = :now, finished_at = NULL
+    state = 'pending', queue = :queue, attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now,
+    started_tick = NULL, rank = :ticks * :tick + :millis * :now - priority * :point, error_message = NULL,
+    cancel_reason = NULL, updated_at = :now, finished_at = NULL
 WHERE seq = :seq AND state = :state AND state IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
     SELECT 1 FROM jobs AS other WHERE other.unique_key = jobs.unique_key AND other.unique_key IS NOT NULL
         AND other.state IN ('pending', 'processing', 'failed')
@@ -234,12 +246,10 @@ UPDATE jobs SET waits_for = :waits_for, rank = NULL, since_tick = NULL, since_at
 -- edit: what a user changes of a job that waits, with its place in line
 UPDATE jobs SET
     command = :command, argv = :argv, priority = :priority, max_retries = :max_retries, timeout = :timeout,
-    backoff_base = :backoff_base, cwd = :cwd, env = :env, shell = :shell, label = :label, run_at = :run_at,
-    due_at = :due_at, rank = :rank, since_tick = :since_tick, since_at = :since_at, updated_at = :now
+    backoff_base = :backoff_base, cwd = :cwd, shell = :shell, env = :env, queue = :queue, label = :label,
+    no_retry_on = :no_retry_on, jitter = :jitter, no_rerun = :no_rerun, run_at = :run_at, due_at = :due_at,
+    rank = :rank, since_tick = :since_tick, since_at = :since_at, updated_at = :now
 WHERE seq = :seq;
-
--- first_rank: who is next in line
-SELECT rank FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
 
 -- promote: before all others, whatever their rank; the claim uses it up
 UPDATE jobs SET
@@ -290,10 +300,12 @@ SELECT {job} FROM jobs WHERE state = :state AND state <> 'pending' AND seq < :be
 SELECT {job} FROM jobs WHERE label = :label AND label IS NOT NULL AND seq < :before ORDER BY seq DESC LIMIT :limit;
 
 -- in_line: as they will run, from a place in line on
-SELECT {job} FROM jobs WHERE rank IS NOT NULL AND (rank, seq) > (:key, :seq) ORDER BY rank, seq LIMIT :limit;
+SELECT {job} FROM jobs WHERE queue = :queue AND rank IS NOT NULL AND (rank, seq) > (:key, :seq)
+ORDER BY rank, seq LIMIT :limit;
 
--- front: who is first in line, and what it runs, for estimates
-SELECT seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE rank IS NOT NULL ORDER BY rank, seq LIMIT :limit;
+-- front: who is first in line in a queue, and what it runs, for estimates
+SELECT rank, seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs
+WHERE queue = :queue AND rank IS NOT NULL ORDER BY rank, seq LIMIT :limit;
 
 -- later: who waits for its time, from a time on
 SELECT {job} FROM jobs WHERE due_at IS NOT NULL AND (due_at, seq) > (:key, :seq) ORDER BY due_at, seq LIMIT :limit;
@@ -331,9 +343,10 @@ ORDER BY dependencies.seq LIMIT :limit;
 SELECT lease, attempt, worker, started_at, finished_at, duration_seconds, outcome, exit_code, error_message
 FROM runs WHERE seq = :seq ORDER BY lease;
 
--- ahead: who stands before this job in line, counted only so far
+-- ahead: how many stand before this place in a queue's line, counted no further than it is shown
 SELECT COUNT(*) FROM (
-    SELECT 1 FROM jobs WHERE rank IS NOT NULL AND (rank, seq) < (:rank, :seq) ORDER BY rank, seq LIMIT :most
+    SELECT 1 FROM jobs WHERE queue = :queue AND rank IS NOT NULL AND (rank, seq) < (:rank, :seq)
+    ORDER BY rank, seq LIMIT :most
 ) AS before;
 
 -- ids_near: the ids that stand beside this one in the alphabet, in case it was misspelt
@@ -353,14 +366,14 @@ FROM runs ORDER BY number DESC LIMIT :limit;
 -- workers
 
 -- add_worker: here I am
-INSERT INTO workers (name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed)
-VALUES (:name, :pid, :start_time, :boot_id, :pid_space, :host, :started_at, :heartbeat_at, 0);
+INSERT INTO workers (name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed, queues)
+VALUES (:name, :pid, :start_time, :boot_id, :pid_space, :host, :started_at, :heartbeat_at, 0, :queues);
 
 -- heartbeat: I live, and this is what I have done
 UPDATE workers SET heartbeat_at = :now, processed = :processed WHERE name = :name;
 
 -- workers: all of them, oldest first
-SELECT name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed, stop_grace
+SELECT name, pid, start_time, boot_id, pid_space, host, started_at, heartbeat_at, processed, stop_grace, queues
 FROM workers ORDER BY started_at, name;
 
 -- stop_grace: whether this worker was asked to stop
@@ -382,10 +395,78 @@ SELECT {job} FROM jobs WHERE state = 'processing' AND state <> 'pending' AND wor
 SELECT {job} FROM jobs
 WHERE state = 'processing' AND state <> 'pending' AND NOT EXISTS (SELECT 1 FROM workers WHERE name = jobs.worker);
 
+-- recurring jobs
+
+-- schedules: all of them
+SELECT name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, next_at,
+    last_at, last_seq
+FROM schedules ORDER BY name;
+
+-- next_occurrence: when a worker has to look again
+SELECT next_at FROM schedules WHERE is_paused = 0 ORDER BY next_at LIMIT 1;
+
+-- due_schedules: those whose time has come
+SELECT name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, next_at,
+    last_at, last_seq
+FROM schedules WHERE is_paused = 0 AND next_at <= :now ORDER BY next_at LIMIT 100;
+
+-- add_schedule: a name has one schedule
+INSERT INTO schedules (
+    name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, next_at
+) VALUES (
+    :name, :cron, :every_seconds, :tz, :fields, :command, :cwd, :environment, :missed, :may_overlap, :is_paused, :created_at,
+    :next_at
+) ON CONFLICT (name) DO NOTHING;
+
+-- pause_schedule: or resume it, from this occurrence on
+UPDATE schedules SET is_paused = :is_paused, next_at = :next_at WHERE name = :name;
+
+-- remove_schedule: the jobs that came of it stay
+DELETE FROM schedules WHERE name = :name;
+
+-- take_occurrence: whoever moves the schedule on has this occurrence, and nobody else
+UPDATE schedules SET next_at = :following_at WHERE name = :name AND next_at = :next_at AND is_paused = 0;
+
+-- occurred: what came of it
+UPDATE schedules SET last_at = :last_at, last_seq = :last_seq WHERE name = :name;
+
+-- named queues
+
+-- queues: all of them
+SELECT name, is_paused, run_limit, rate FROM queues WHERE name <> '*' ORDER BY name;
+
+-- running: how many of a queue's jobs run now; there are no more than workers
+SELECT COUNT(*) FROM jobs WHERE state = 'processing' AND state <> 'pending' AND queue = :queue;
+
+-- hold_queue: nobody else starts a job in it until the transaction ends
+SELECT name FROM queues WHERE name = :name {for_update};
+
+-- free_at: when its rate allows the start after the next
+SELECT free_at FROM queues WHERE name = :name;
+
+-- set_free_at: a job was started
+UPDATE queues SET free_at = :free_at WHERE name = :name;
+
+-- add_queue: a name has one queue
+INSERT INTO queues (name, is_paused, run_limit, rate, free_at) VALUES (:name, :is_paused, :run_limit, :rate_text, 0)
+ON CONFLICT (name) DO NOTHING;
+
+-- add_totals: its counters; those of a queue of this name that there was before go on
+INSERT INTO totals (
+    queue, shard, pending, processing, completed, failed, dead, cancelled, event_enqueued, event_started, event_completed,
+    event_failed, event_dead, event_cancelled
+) VALUES (:queue, :shard, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) ON CONFLICT (queue, shard) DO NOTHING;
+
+-- set_queue: its limits, and whether it is paused
+UPDATE queues SET is_paused = :is_paused, run_limit = :run_limit, rate = :rate_text WHERE name = :name;
+
+-- remove_queue: what has ended in it stays
+DELETE FROM queues WHERE name = :name;
+
 -- checking: these may read everything
 
 -- count_jobs: what the totals should say
-SELECT state, COUNT(*) FROM jobs GROUP BY state;
+SELECT queue, state, COUNT(*) FROM jobs GROUP BY queue, state;
 
 -- count_runs: how long the history is
 SELECT COUNT(*) FROM runs;
@@ -426,6 +507,11 @@ ORDER BY jobs.seq LIMIT :most;
 -- check_environments: what a job runs with is there
 SELECT id, environment FROM jobs
 WHERE environment IS NOT NULL AND NOT EXISTS (SELECT 1 FROM environments WHERE hash = jobs.environment)
+ORDER BY seq LIMIT :most;
+
+-- check_queues: who waits stands in a queue that there is
+SELECT id, queue FROM jobs
+WHERE state IN ('pending', 'failed') AND NOT EXISTS (SELECT 1 FROM queues WHERE name = jobs.queue)
 ORDER BY seq LIMIT :most;
 
 -- check_numbers: no number is ahead of the counter that gives them

@@ -78,15 +78,26 @@ class Queue:
 
         What may keep a job from running, such as a program that is not found, is told to `warn`; if strict, refused.
         """
-        settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
-        common, environment = dict(defaults or {}), captured_environment()
-        preflight = Preflight(environment, self.storage.is_shared, bool(settings.shell), strict, warn)
-        new = [preflight.look_at(parse(over(common, fields), settings, cwd, now), cwd) for fields in jobs]
+        new = self.checked(jobs, defaults, strict, warn)
         if any(need.id == LAST for job in new for need in job.needs):
             new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
+        return self.storage.add(new, captured_environment())
+
+    def checked(
+        self,
+        jobs: Iterable[Mapping[str, Any]],
+        defaults: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        warn: Callable[[str], None] | None = None,
+    ) -> Sequence[NewJob]:
+        """The jobs that these fields describe, if they can run here; nothing is stored."""
+        settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
+        common = dict(defaults or {})
+        preflight = Preflight(captured_environment(), self.storage.is_shared, bool(settings.shell), strict, warn)
+        new = [preflight.look_at(parse(over(common, fields), settings, cwd, now), cwd) for fields in jobs]
         if not self.storage.is_shared:
             check_shells(new)
-        return self.storage.add(new, environment)
+        return new
 
     def place(self, added: Added) -> Place:
         """Where a job that was just added stands."""

@@ -108,7 +108,11 @@ def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -
         "error_message": job.error_message,
         "worker": job.worker,
         "cwd": job.cwd,
+        "queue": job.queue,
         "shell": job.shell,
+        "no_retry_on": [int(code) for code in job.no_retry_on.split(",")] if job.no_retry_on else [],
+        "jitter": job.jitter,
+        "no_rerun": bool(job.no_rerun),
         "label": job.label,
         "unique": job.unique_key,
         "waits_for": job.waits_for,
@@ -197,6 +201,7 @@ def job_details(job: Job, past: Past) -> str:
         ("priority", f"{job.priority} + {job.waiting_time} for waiting = {job.effective_priority}"),
         ("tries", f"{job.attempts} of {job.max_retries + 1}"),
         ("time limit", f"{job.timeout} s" if job.timeout else "none"),
+        ("queue", job.queue),
         ("directory", job.cwd),
         ("shell", job.shell or ""),
         ("created", short(job.created_at)),
@@ -211,7 +216,7 @@ def job_details(job: Job, past: Past) -> str:
         ("waits for" if job.waits_for else "waited for", names_text(past.needs)),
         ("before", ", ".join(link.id for link in past.dependents[:MOST_NAMED])),
     ]
-    text = "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
+    text = facts_text(facts)
     if len(past.runs) > 1:
         rows = [
             (run.attempt, run.outcome, short(run.started_at), spoken(run.duration_seconds), run.error_message or "")
@@ -222,6 +227,11 @@ def job_details(job: Job, past: Past) -> str:
         if printed:
             text += f"\n\n{click.style(title, bold=True)}\n{printed.rstrip()}"
     return text
+
+
+def facts_text(facts: Sequence[tuple[str, str]]) -> str:
+    """A line for each fact that there is."""
+    return "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
 
 
 # --- workers ---
@@ -239,6 +249,7 @@ def worker_json(standing: Standing, forecast: Forecast) -> dict[str, Any]:
         "heartbeat_at": iso(worker.heartbeat_at),
         "heartbeat_age_seconds": max(0, forecast.now - worker.heartbeat_at) / 1000,
         "processed": worker.processed,
+        "queues": worker.queues.split(",") if worker.queues else None,
         "memory_bytes": standing.memory_bytes,
         "expected_end_at": iso(forecast.of(job).end_at) if job else None,
     }

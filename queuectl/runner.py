@@ -63,7 +63,8 @@ class Runner:
             self._guardian.release()
             # What the worker is short of is not the job's fault.
             state = State.PENDING if getattr(error, "errno", None) in SHORT_OF else None
-            return Outcome(None, time.monotonic() - began, reason=cannot_start(job, error), state=state)
+            took = time.monotonic() - began
+            return Outcome(None, took, reason=cannot_start(job, error), state=state, has_started=False)
         try:
             stopped = self._wait(command, began + job.timeout if job.timeout else None, watch, job.timeout)
             if self._guardian.is_overdue():

@@ -155,3 +155,46 @@ CREATE INDEX jobs_blocked ON jobs (seq) WHERE waits_for > 0;
 CREATE INDEX jobs_labelled ON jobs (label, seq) WHERE label IS NOT NULL;
 CREATE UNIQUE INDEX jobs_unique ON jobs (unique_key)
 WHERE unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');
+
+-- version 4: named queues, recurring jobs, and how each job is to be retried
+CREATE TABLE queues (
+    name      TEXT PRIMARY KEY,          -- '*' stands for all of them: for the rate that holds for all
+    is_paused INTEGER NOT NULL,
+    run_limit INTEGER,                   -- how many of its jobs may run at once; NULL: any number
+    rate      TEXT,                      -- how many may start in a time, e.g. 10/s
+    free_at   INTEGER NOT NULL           -- when the rate allows the start after the next
+);
+
+INSERT INTO queues VALUES ('*', 0, NULL, NULL, 0);
+INSERT INTO queues VALUES ('default', 0, NULL, NULL, 0);
+
+ALTER TABLE jobs ADD COLUMN queue TEXT NOT NULL DEFAULT 'default';
+ALTER TABLE totals ADD COLUMN queue TEXT NOT NULL DEFAULT 'default';
+ALTER TABLE workers ADD COLUMN queues TEXT;
+CREATE UNIQUE INDEX totals_of ON totals (queue, shard);
+DROP INDEX jobs_ready;
+CREATE INDEX jobs_ready ON jobs (queue, rank, seq) WHERE rank IS NOT NULL;
+
+CREATE TABLE schedules (
+    name          TEXT PRIMARY KEY,
+    cron          TEXT,                  -- or every_seconds
+    every_seconds REAL,
+    tz            TEXT NOT NULL,
+    fields        TEXT NOT NULL,         -- JSON: the job, as it was handed in
+    command       TEXT NOT NULL,
+    cwd           TEXT NOT NULL,
+    environment   TEXT,                  -- a hash
+    missed        TEXT NOT NULL,         -- run-once or skip: what becomes of occurrences that nobody was there for
+    may_overlap   INTEGER NOT NULL,      -- 1: also while the last one is not done
+    is_paused     INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    next_at       INTEGER NOT NULL,
+    last_at       INTEGER,
+    last_seq      INTEGER                -- the job that came of the last occurrence
+);
+
+CREATE INDEX schedules_due ON schedules (next_at) WHERE is_paused = 0;
+
+ALTER TABLE jobs ADD COLUMN no_retry_on TEXT;
+ALTER TABLE jobs ADD COLUMN jitter REAL NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN no_rerun INTEGER NOT NULL DEFAULT 0;

@@ -20,16 +20,19 @@ class Selection(NamedTuple):
     label: str | None = None
     match: str | None = None
     older_than_seconds: float | None = None
+    queue: str | None = None
 
     @property
     def is_indexed(self) -> bool:
         """Whether an index leads to just these jobs, so that none is looked at in vain."""
-        return self.match is None and self.older_than_seconds is None and (self.state is None or self.label is None)
+        others = (self.match, self.older_than_seconds, self.queue)
+        return others == (None, None, None) and (self.state is None or self.label is None)
 
     def admits(self, job: Job, now: Millis) -> bool:
         return (
             (self.state is None or job.state is self.state)
             and (self.label is None or job.label == self.label)
+            and (self.queue is None or job.queue == self.queue)
             and (self.match is None or self.match.lower() in job.command.lower())
             and (self.older_than_seconds is None or now - age_from(job) >= self.older_than_seconds * 1000)
         )

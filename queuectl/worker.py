@@ -108,7 +108,7 @@ class WorkerProcess:
             outcome = self._run(job)
             job = self._finish(job, outcome)
         if job is not None:  # claimed, and then told to stop
-            self._finish(job, Outcome(None, 0.0, state=State.PENDING))
+            self._finish(job, Outcome(None, 0.0, state=State.PENDING, has_started=False))
         self._bring_to_disk()
 
     # --- one job ---
@@ -189,7 +189,7 @@ class WorkerProcess:
     def _idle(self) -> None:
         """Until something has changed, a job is due, or it is time to stop."""
         self._patiently(self._bring_to_disk)
-        due = self._patiently(self.storage.next_due)
+        due = self._patiently(self._next_due)
         settings = self._patiently(lambda: self.storage.known_settings)
         # Where others commit all the time, that is no reason to look all the time.
         time.sleep(max(0.0, self._woken_at + settings.poll_interval - time.monotonic()))
@@ -205,8 +205,13 @@ class WorkerProcess:
         self._woken_at = time.monotonic()
         self._looked_at = 0.0  # what has changed may be that it is to stop
 
+    def _next_due(self) -> int | None:
+        """When the next job's time comes, or the next one recurs."""
+        times = (self.storage.next_due(), self.storage.next_occurrence())
+        return min((time for time in times if time is not None), default=None)
+
     def _housekeep(self) -> bool:
-        """What has to be done now and then, busy or idle, each at its own pace; True if a job was put back in line."""
+        """What has to be done now and then, busy or idle, each at its own pace; True if a job was put in line."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_SECONDS:
             return False
@@ -221,13 +226,26 @@ class WorkerProcess:
             self._beat()
         if now >= self._tidy_at:
             self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self.storage, self.home) else TIDY_SECONDS)
+        occurred = self._enqueue_due()
         if now - self._recovered_at < RECOVER_SECONDS:
-            return False
+            return occurred
         self._recovered_at = now
         recovered = recover(self.storage, self.home)
         for worker, job, verdict in recovered:
             self.log.warning(f"worker {worker} died; job {job.id} is {verdict.state}: {verdict.error_message}")
-        return bool(recovered)
+        return occurred or bool(recovered)
+
+    def _enqueue_due(self) -> bool:
+        """What recurs and is due; True if a job was put in line."""
+        due = self.storage.next_occurrence()
+        if due is None or due > self.storage.clock.now():
+            return False
+        from queuectl.recurring import enqueue_due
+
+        found = enqueue_due(self.storage)
+        for name, added in found:
+            self.log.info(f"schedule {name}: " + (f"job {added.id} enqueued" if added else "passed over"))
+        return any(added for _, added in found)
 
     def _read_stop_request(self) -> None:
         if self.stop.signals:
@@ -249,7 +267,7 @@ class WorkerProcess:
         elif self.storage.is_shared:
             self.log.warning("this worker was taken for dead while it was out of touch; it joins again")
             self._is_outcast = True
-            self.storage.add_worker(identity(self.name, self.storage.clock.now()))
+            self.storage.add_worker(identity(self.name, self.storage))
         else:
             self.log.error("the queue no longer knows this worker")
             self.stop.ask(0)
@@ -301,6 +319,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
     parser.add_argument("--foreground", action="store_true")
+    parser.add_argument("--queue", action="append")
     options = parser.parse_args()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -311,7 +330,7 @@ def main() -> int:
     if not options.foreground:
         let_go_of_stdio()
     try:
-        return serve(options.name, home, guardian, log)
+        return serve(options.name, home, guardian, log, options.queue)
     except QueueError as error:
         log.error(str(error))
     except Exception:
@@ -319,13 +338,14 @@ def main() -> int:
     return 1
 
 
-def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog) -> int:
+def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog, queues: list[str] | None) -> int:
     storage = open_storage(home)
+    storage.serves = frozenset(queues) if queues else None
     worker = WorkerProcess(name, home, storage, guardian, log)
     for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):
         signal.signal(number, worker.stop.on_signal)
     try:
-        storage.add_worker(identity(name, storage.clock.now()))
+        storage.add_worker(identity(name, storage))
         log.info(f"up, pid {os.getpid()}")
         worker.work()
     finally:
@@ -336,13 +356,13 @@ def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog) -> int:
     return 0
 
 
-def identity(name: str, now: int) -> Worker:
-    pid = os.getpid()
+def identity(name: str, storage: Storage) -> Worker:
+    pid, now = os.getpid(), storage.clock.now()
     start_time = platforms.start_time(pid)
     assert start_time is not None
-    return Worker(
-        name, pid, start_time, platforms.boot_id(), platforms.pid_space(), socket.gethostname(), now, now, 0, None
-    )
+    place = (platforms.boot_id(), platforms.pid_space(), socket.gethostname())
+    queues = None if storage.serves is None else ",".join(sorted(storage.serves))
+    return Worker(name, pid, start_time, *place, now, now, 0, None, queues)
 
 
 def let_go_of_stdio() -> None:

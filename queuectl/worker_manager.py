@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from queuectl import platforms
@@ -70,13 +70,13 @@ class WorkerManager:
 
     # --- starting ---
 
-    def start(self, count: int) -> list[Worker]:
-        """Start workers, and return when they are up."""
+    def start(self, count: int, queues: Sequence[str] = ()) -> list[Worker]:
+        """Start workers, for these queues or for all, and return when they are up."""
         self.storage.must_be_open()
         for worker, job, verdict in recover(self.storage, self.home):
             self.tell(f"Worker {worker} was lost; its job {job.id} is {verdict.state}.")
         self._prune_logs()
-        begun = {name: self._spawn(name) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
+        begun = {name: self._spawn(name, queues) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
         up: list[Worker] = []
         try:
             for name, (process, _) in begun.items():
@@ -87,7 +87,7 @@ class WorkerManager:
             self.tell(MAY_END)
         return up
 
-    def run_in_foreground(self) -> int:
+    def run_in_foreground(self, queues: Sequence[str] = ()) -> int:
         """One worker in this console, until it ends.
 
         On POSIX it has a session of its own, and what the console says is passed on to it alone: a command that it is
@@ -99,7 +99,7 @@ class WorkerManager:
         for number in PASSED_ON:
             signal.signal(number, lambda number, frame: pass_on(number))
         process = subprocess.Popen(
-            [*worker_argv(name), "--foreground"], env=worker_environment(self.home), start_new_session=True
+            [*worker_argv(name, queues), "--foreground"], env=worker_environment(self.home), start_new_session=True
         )
         pass_on = process.send_signal
         for heard_early in heard:
@@ -120,8 +120,9 @@ class WorkerManager:
             known = {one.name for one in workers}
             entries[:] = [one for one in entries if one.is_alive and one.name not in known] + [*map(entry, workers)]
 
-    def _spawn(self, name: str) -> tuple[subprocess.Popen[bytes], bool]:
-        return platforms.spawn_detached(worker_argv(name), worker_environment(self.home), self.home.worker_log(name))
+    def _spawn(self, name: str, queues: Sequence[str]) -> tuple[subprocess.Popen[bytes], bool]:
+        argv, log = worker_argv(name, queues), self.home.worker_log(name)
+        return platforms.spawn_detached(argv, worker_environment(self.home), log)
 
     def _wait_until_up(self, name: str, process: subprocess.Popen[bytes]) -> Worker:
         deadline = time.monotonic() + START_SECONDS
@@ -253,5 +254,6 @@ def worker_environment(home: Home) -> dict[str, str]:
     return dict(own, QUEUECTL_HOME=home.root)
 
 
-def worker_argv(name: str) -> list[str]:
-    return [sys.executable, "-X", "utf8", WORKER_FILE, "--name", name]
+def worker_argv(name: str, queues: Sequence[str]) -> list[str]:
+    served = [part for queue in queues for part in ("--queue", queue)]
+    return [sys.executable, "-X", "utf8", WORKER_FILE, "--name", name, *served]

@@ -43,6 +43,10 @@ GOOD = [
     ("keep_completed", "0s", "0s"),
     ("max_log_bytes", "0", 0),
     ("max_log_bytes", "5000000000", 5_000_000_000),
+    ("rate", "", ""),
+    ("rate", " 10/S ", "10/s"),
+    ("rate", "90 / min", "90 / min"),
+    ("rate", "1000/s", "1000/s"),
 ]
 BAD = [
     *(("max_retries", text) for text in ("abc", "", "-1", "1.5", "1000001", "nan", "0x10", "9" * 5000)),
@@ -59,6 +63,7 @@ BAD = [
     ("shell", "/bin/sh\0"),
     *(("keep_completed", text) for text in ("", "30", "never", "-1d", "1y", "101y")),
     *(("max_log_bytes", text) for text in ("abc", "-1", "1.5", "5GB", "forever")),
+    *(("rate", text) for text in ("abc", "10", "0/s", "-1/s", "1.5/s", "1001/s", "10/d", "/s", "10/s/s")),
 ]
 
 
@@ -78,6 +83,7 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         "shell": "",
         "keep_completed": "forever",
         "max_log_bytes": 0,
+        "rate": "",
     }
 
 

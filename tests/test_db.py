@@ -28,11 +28,12 @@ from queuectl.errors import QueueError, QueueMoved
 from queuectl.home import Home, open_home
 from queuectl.job import Need, Outcome, State
 from queuectl.moving import NOT_ROWS, Move, at_home, has_arrived, move, reopen
-from queuectl.storage import Storage, Worker, open_storage
+from queuectl.storage import QueueRow, Schedule, Storage, Worker, open_storage
 from queuectl.storage import postgres as postgres_engine
 from queuectl.storage import sqlite as sqlite_engine
 from queuectl.storage.sql import migrations
 from queuectl.storage.tables import BATCH_BYTES, ranges, rows_of, tables
+from queuectl.storage.transactions import NOTHING
 
 DONE = Outcome(0, 0.25, "out\n", "")
 FAILED = Outcome(3, 0.125, "żółw 🐢\r\n", "err\u2028")
@@ -97,8 +98,16 @@ def fill(storage: Storage) -> None:
     for priority in (1, 9, 5, 5, 3):
         storage.add([new_job(priority, command="echo 'ü'", env='{"A": "b"}'), new_job(priority)], {"OTHER": "1"})
     storage.add([new_job(id=wanted, needs=(Need("scheduled", wanted),)) for wanted in ("completed", "any")])
+    storage.add_queue(QueueRow("gpu", 0, 2, "10/m"))
+    storage.add([new_job(queue="gpu")])
+    for name in ("nightly", "hourly"):
+        storage.add_schedule(schedule(name, storage.clock.now()), HERE)
     states = {job.state for job in storage.jobs(None, 100)}
     assert states == set(State) - {State.PROCESSING}
+
+
+def schedule(name: str, now: int) -> Schedule:
+    return Schedule(name, "0 2 * * *", None, "Europe/Berlin", "{}", "true", "/", None, "skip", 0, 0, now, now + 1)
 
 
 def dump(storage: Storage) -> dict[str, list[tuple[Any, ...]]]:
@@ -134,7 +143,7 @@ def test_a_queue_that_went_there_and_back_is_the_same_row_for_row(
     fill(first)
     first.set_setting("aging", aging)
     before, order, totals, counters = dump(first), line(first), first.totals(), first.counters()
-    assert min(map(len, before.values())) > 1 and len(order) == 14
+    assert min(map(len, before.values())) > 1 and len(order) == 15
     moved = move(home, first, postgres, quiet)
     assert moved == {name: len(rows) for name, rows in before.items()}
     there = opened(postgres)
@@ -687,6 +696,7 @@ BROKEN = {
     "check_runs": "UPDATE runs SET seq = 99",
     "check_leases": "UPDATE runs SET lease = 9",
     "check_environments": "DELETE FROM environments",
+    "check_queues": "UPDATE jobs SET queue = 'nowhere' WHERE id = 'ok'",
     "check_numbers": "UPDATE jobs SET seq = 1000 WHERE id = 'ok'",
 }
 
@@ -714,10 +724,10 @@ def test_every_check_is_tried() -> None:
 def test_totals_that_are_not_what_counting_gives_are_said(storage: Storage) -> None:
     storage.add([new_job(), new_job()])
     with storage.transaction():
-        storage._count({"pending": 3, "dead": 1})
+        storage._count({"default": {**NOTHING, "pending": 3, "dead": 1}})
     assert checking.check(storage).problems == [
-        "2 jobs are pending, and the counter says 5",
-        "0 jobs are dead, and the counter says 1",
+        "2 jobs are pending in queue default, and the counter says 5",
+        "0 jobs are dead in queue default, and the counter says 1",
     ]
     storage.statement("UPDATE jobs SET state = 'asleep' WHERE seq = 1", {})
     assert "1 jobs are asleep, which is no state" in checking.check(storage).problems

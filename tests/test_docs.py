@@ -282,6 +282,7 @@ def each(of: str, shape: Shape) -> Shape:
 
 
 JOB, WORKER, SETTING = documented("A job"), documented("A worker"), documented("Settings")
+SCHEDULE = documented("A schedule")
 SHAPES: dict[str, Shape] = {
     "list": each("", JOB),
     "dlq list": each("", JOB),
@@ -294,6 +295,9 @@ SHAPES: dict[str, Shape] = {
     "config list": SETTING,
     "config get": {"max_retries": SETTING["max_retries"]},
     "db check": documented("Check"),
+    "queue list": each("", documented("A queue")),
+    "schedule list": each("", SCHEDULE),
+    "schedule show": SCHEDULE | documented("What only schedule show has"),
 }
 
 
@@ -340,7 +344,12 @@ def test_what_json_prints_is_what_is_documented(cli: Cli) -> None:
     for job in ("shaky", "listed"):
         cli("logs", "-f", job)
     cli.ok("enqueue", "--id", "later", "--delay", "1h", "true")
-    arguments = {"show": ["show", "shaky"], "config get": ["config", "get", "max_retries"]}
+    cli.ok("schedule", "add", "hourly", "--every", "1h", "true")
+    arguments = {
+        "show": ["show", "shaky"],
+        "schedule show": ["schedule", "show", "hourly"],
+        "config get": ["config", "get", "max_retries"],
+    }
     for command, shape in SHAPES.items():
         printed = json.loads(cli.ok(*arguments.get(command, command.split()), "--json"))
         assert differences(printed, shape) == [], command

@@ -36,6 +36,7 @@ def job(**fields: Any) -> Job:
     common: dict[str, Any] = dict.fromkeys(Job._fields[: Job._fields.index("output")])
     common.update(seq=1, id="1", command="true", state=State.PROCESSING, priority=5, max_retries=3, timeout=0)
     common.update(backoff_base=2.0, attempts=1, lost=0, lease=1, cwd=HERE, created_at=0, updated_at=0)
+    common.update(jitter=0.0, no_rerun=0, queue="default")
     return Job(**{**common, **fields})
 
 

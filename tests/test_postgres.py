@@ -7,7 +7,6 @@ import os
 import subprocess
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -30,6 +29,7 @@ from queuectl.job import Job, Outcome, State
 from queuectl.platforms import runs
 from queuectl.storage.postgres import PostgresStorage
 from queuectl.storage.reading import Worker
+from queuectl.storage.transactions import no_counts
 from queuectl.worker import WorkerProcess, identity
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no PostgreSQL is started on Windows")
@@ -91,11 +91,12 @@ FILL = f"""INSERT INTO jobs (
 FROM generate_series(1, {LONG}) AS n"""
 # What a claim, an enqueue, an idle worker and a look at the queue ask for.
 HOT: dict[str, dict[str, Any]] = {
-    "claim": {"worker": "w", "tick": 1, "now": 1},
-    "head": {},
+    "claim": {"worker": "w", "tick": 1, "now": 1, "queue": "default", "most": 2**63 - 1},
+    "head": {"queue": "default"},
+    "running": {"queue": "default"},
     "clock": {},
-    "ahead": {"rank": 0, "seq": 1, "most": 1000},
-    "in_line": {"key": -(2**63), "seq": 0, "limit": 20},
+    "ahead": {"queue": "default", "rank": 0, "seq": 1, "most": 1000},
+    "in_line": {"queue": "default", "key": -(2**63), "seq": 0, "limit": 20},
     "later": {"key": -(2**63), "seq": 0, "limit": 20},
     "blocked": {"seq": 0, "limit": 20},
     "jobs": {"before": 2**62, "limit": 20},
@@ -139,7 +140,7 @@ def test_the_tick_is_a_sequence_that_nobody_waits_for(connect: Open) -> None:
     slow, quick = connect(), connect()
     with slow.transaction():
         first, _ = slow.new_numbers(1)
-        slow._count({"pending": 0})
+        slow._count({"default": {"pending": 0}})
         quick.shard = slow.shard + 1
         quick._execute("SET lock_timeout = '5s'")
         [added] = quick.add([new_job()])
@@ -153,7 +154,7 @@ def test_a_claim_passes_over_the_job_that_another_claim_has_in_hand(connect: Ope
     slow, quick = connect(), connect()
     slow.add([new_job(id="first"), new_job(id="second")])
     with slow.transaction() as moment:
-        held = slow._claim("w-slow", moment, defaultdict(int))
+        held = slow._claim("w-slow", moment, no_counts())
         quick._execute("SET lock_timeout = '5s'")
         taken = quick.claim("w-quick")
     assert held and taken and (held.id, taken.id) == ("first", "second")
@@ -372,7 +373,7 @@ def process(connect: Open, tmp_path: Path) -> Iterator[WorkerProcess]:
     home, storage = open_home(str(tmp_path / "home")), connect()
     guardian = runs.Guardian(is_leased=True)
     made = WorkerProcess("w", home, storage, guardian, EventLog(home.worker_log("w")))
-    storage.add_worker(identity("w", storage.clock.now()))
+    storage.add_worker(identity("w", storage))
     yield made
     made.runner.close()
     kill(guardian.pid)

@@ -29,6 +29,8 @@ COMMANDS = {
     "worker": "queuectl.cli.worker:worker",
     "dlq": "queuectl.cli.dlq:dlq",
     "config": "queuectl.cli.config:config",
+    "queue": "queuectl.cli.queues:queue",
+    "schedule": "queuectl.cli.schedule:schedule",
     "db": "queuectl.cli.db:db",
     "completion": "queuectl.cli.completion:completion",
     "demo": "queuectl.cli.demo:demo",

@@ -32,11 +32,15 @@ describing = all_of(
     click.option("--max-retries", type=int, help="Tries after the first."),
     click.option("--timeout", type=int, help="Seconds for one run; 0 is no limit."),
     click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
+    click.option("--jitter", type=float, help="Up to this part of the wait is added to it by chance; 0 to 1."),
+    click.option("--no-retry-on", metavar="CODES", help="Exit codes that are not retried, e.g. 2,64."),
+    click.option("--no-rerun", is_flag=True, default=None, help="Never start it twice: a lost run makes it dead."),
     click.option("--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."),
     click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
     click.option("--cwd", help="The directory to run in, instead of this one."),
     click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
+    click.option("--queue", metavar="NAME", help="The queue to stand in, instead of the default one."),
     click.option("--label", metavar="TEXT", help="A word to select it by."),
 )
 

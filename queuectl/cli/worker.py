@@ -36,17 +36,23 @@ worker.add_command(autostart)
 @worker.command()
 @click.option("--count", type=click.IntRange(1, 1000), help="How many; the setting worker_count if not given.")
 @click.option("--foreground", is_flag=True, help="One worker, in this console; Ctrl+C stops it gently.")
-def start(count: int | None, foreground: bool) -> None:
+@click.option(
+    "--queue", "queues", multiple=True, metavar="NAME", help="Serve this queue; repeatable; all if not given."
+)
+def start(count: int | None, foreground: bool, queues: tuple[str, ...]) -> None:
     """Start workers that outlive this console, and return when they are up.
 
     \b
-    Example:
+    Examples:
       queuectl worker start --count 3
+      queuectl worker start --queue gpu --queue default
     """
     workers = manager()
+    for name in queues:
+        workers.storage.queue(name)
     if foreground:
-        sys.exit(workers.run_in_foreground())
-    up = workers.start(count or workers.storage.settings().worker_count)
+        sys.exit(workers.run_in_foreground(queues))
+    up = workers.start(count or workers.storage.settings().worker_count, queues)
     for one in up:
         click.echo(f"Worker {one.name} is up, pid {one.pid}.")
 

@@ -14,11 +14,13 @@ from queuectl.storage.reading import (
     MOST_COUNTED,
     EndedRun,
     Link,
+    QueueRow,
     Run,
     Turn,
     Worker,
     cursor_after,
 )
+from queuectl.storage.schedules import Schedule
 
 __all__ = [
     "AFTER_ALL_JOBS",
@@ -27,7 +29,9 @@ __all__ = [
     "Added",
     "EndedRun",
     "Link",
+    "QueueRow",
     "Run",
+    "Schedule",
     "Storage",
     "Turn",
     "Worker",

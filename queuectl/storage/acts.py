@@ -3,19 +3,20 @@
 Each is one transaction, and costs no more than the number of jobs that it changes.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from queuectl.errors import WrongState
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, NewJob, State
 from queuectl.ranking import PROMOTED, before_all
+from queuectl.storage.queues import Queues
 from queuectl.storage.reading import as_job
-from queuectl.storage.transactions import Counts, Moment, Transactions, insistent
+from queuectl.storage.transactions import Counts, Moment, insistent, no_counts
 
 
-class Acts(Transactions):
+class Acts(Queues):
     def _hold(self, job: Job) -> Job | None:
         """The job as it is now, and stays until the transaction ends; None if it is gone."""
         row = self.run("hold", seq=job.seq).fetchone()
@@ -28,7 +29,7 @@ class Acts(Transactions):
     @insistent
     def cancel_all(self, jobs: Sequence[Job], reason: str) -> int:
         """Cancel those of the jobs that have not ended; says how many, those that waited for them included."""
-        counts: Counts = defaultdict(int)
+        counts = no_counts()
         asked_for = 0
         with self.transaction() as moment:
             for job in jobs:
@@ -39,17 +40,18 @@ class Acts(Transactions):
                     self.run("cancel_running", seq=job.seq, reason=reason, now=moment.now)
                     asked_for += 1
                     continue
-                self._cancel_waiting(held.seq, held.state, reason, moment, counts)
+                self._cancel_waiting(held.seq, held.queue, held.state, reason, moment, counts)
                 if held.dependents:
                     self._settle(held.seq, held.id, State.CANCELLED, moment, counts)
             self._count(counts)
-        return counts["cancelled"] + asked_for
+        return sum(changes["cancelled"] for changes in counts.values()) + asked_for
 
-    def _cancel_waiting(self, seq: int, state: State, reason: str, moment: Moment, counts: Counts) -> None:
+    def _cancel_waiting(self, seq: int, queue: str, state: State, reason: str, moment: Moment, counts: Counts) -> None:
         self.run("cancel_waiting", seq=seq, reason=reason, tick=moment.tick, now=moment.now)
-        counts[state.value] -= 1
-        counts["cancelled"] += 1
-        counts["event_cancelled"] += 1
+        changes = counts[queue]
+        changes[state.value] -= 1
+        changes["cancelled"] += 1
+        changes["event_cancelled"] += 1
 
     def _settle(self, seq: int, job_id: str, state: State, moment: Moment, counts: Counts) -> None:
         """A job that others wait for has ended: some enter the line, the others are cancelled, and so on from those."""
@@ -59,8 +61,9 @@ class Acts(Transactions):
             seq, job_id, state = ended.popleft()
             self.entered += self.change("let_in", needs=seq, state=state.value, **place)
             self.run("mark_met", needs=seq, state=state.value)
-            for waiting, waiting_id, dependents in self.run("doomed", needs=seq, state=state.value).fetchall():
-                self._cancel_waiting(waiting, State.PENDING, f"job {job_id} {is_now(state)}", moment, counts)
+            reason = f"job {job_id} {is_now(state)}"
+            for waiting, waiting_id, queue, dependents in self.run("doomed", needs=seq, state=state.value).fetchall():
+                self._cancel_waiting(waiting, queue, State.PENDING, reason, moment, counts)
                 if dependents:
                     ended.append((waiting, waiting_id, State.CANCELLED))
 
@@ -70,23 +73,31 @@ class Acts(Transactions):
 
         Who once waited for others waits again for those of them that have not ended: they may be retried with it.
         """
-        counts: Counts = defaultdict(int)
+        counts = no_counts()
         with self.transaction() as moment:
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
             jobs = sorted(jobs, key=attrgetter("seq"))  # in one order, as all who lock several
             # Before the jobs themselves: whoever ends one of their needs goes that way, too.
             needs = {job.seq: self.run("hold_needs", seq=job.seq).fetchall() for job in jobs}
-            retried = [job for job in jobs if self.change("retry", seq=job.seq, state=job.state.value, **values)]
+            retried = [
+                job
+                for job in jobs
+                if self.change("retry", seq=job.seq, state=job.state.value, queue=self._queue_of(job), **values)
+            ]
             begun = {job.seq for job in retried}
             for job in retried:
-                counts[job.state.value] -= 1
-                counts["pending"] += 1
+                counts[job.queue][job.state.value] -= 1
+                counts[self._queue_of(job)]["pending"] += 1
                 self._wait_again(
                     job, {seq: seq in begun or not State(state).has_ended for seq, state in needs[job.seq]}
                 )
             self._count(counts)
             self.entered += len(retried)
         return len(retried)
+
+    def _queue_of(self, job: Job | NewJob) -> str:
+        """Its own, unless that was removed."""
+        return job.queue if job.queue in self.known_queues else DEFAULT_QUEUE
 
     def _wait_again(self, job: Job, needs: Mapping[int, bool]) -> None:
         """Let it wait for those of its needs that are to be waited for, and for no other."""
@@ -97,7 +108,7 @@ class Acts(Transactions):
     @insistent
     def delete(self, jobs: Sequence[Job]) -> list[Job]:
         """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
-        counts: Counts = defaultdict(int)
+        counts = no_counts()
         deleted: list[Job] = []
         with self.transaction() as moment:
             for job in sorted(jobs, key=attrgetter("seq")):
@@ -105,7 +116,7 @@ class Acts(Transactions):
                 if row is None:
                     continue
                 deleted.append(job)
-                counts[job.state.value] -= 1
+                counts[job.queue][job.state.value] -= 1
                 self.run("delete_runs", seq=job.seq)
                 self.run("delete_dependencies", seq=job.seq)
                 if row[0]:
@@ -121,7 +132,14 @@ class Acts(Transactions):
         with self.transaction() as moment:
             held = self._waiting(job)
             edited = placed(held._replace(**changes), moment, is_moved="run_at" in changes)
+            if edited.queue not in self.known_queues:
+                raise self.no_queue(edited.queue)
             self.run("edit", now=moment.now, **edited._asdict())
+            if edited.queue != held.queue:
+                counts = no_counts()
+                counts[held.queue][held.state.value] -= 1
+                counts[edited.queue][held.state.value] += 1
+                self._count(counts)
             self.entered += 1
         return edited
 
@@ -132,7 +150,7 @@ class Acts(Transactions):
             held = self._waiting(job)
             if held.waits_for:
                 raise WrongState(f"Job {job.id!r} waits for other jobs: it cannot be first. See: queuectl why {job.id}")
-            rank = before_all(self.one("first_rank"))
+            rank = before_all(min((head[0] for head in self._heads(self.known_queues.values())), default=None))
             self.run("promote", seq=job.seq, rank=rank, tick=moment.tick, now=moment.now)
             self.entered += 1
 

@@ -3,26 +3,20 @@
 An engine adds only how to connect, how a transaction begins so that a claim is exclusive, and how to hear of changes.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
 from queuectl.job import HIGHEST_PRIORITY, Job, Need, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
-from queuectl.storage.acts import Acts
 from queuectl.storage.reading import Worker, as_job
-from queuectl.storage.transactions import Collision, Counts, Moment, insistent
+from queuectl.storage.schedules import Schedule, Schedules
+from queuectl.storage.transactions import USE_MILLIS, Collision, Counts, Moment, insistent, no_counts
 from queuectl.times import Millis
-
-try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
-    from _blake2 import blake2b
-except ImportError:
-    from hashlib import blake2b
 
 # Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
 DUE_BATCH = 1_000
-USE_MILLIS = 86_400_000  # when an environment was last used is written down once in so long
 NOWHERE = {"rank": None, "since_tick": None, "since_at": None, "due_at": None}
 UNCHAINED = {"waits_for": 0, "dependents": 0, "woken_by": None}
 
@@ -49,7 +43,7 @@ class Edge(NamedTuple):
         return self.need.is_met(self.state)
 
 
-class Storage(Acts):
+class Storage(Schedules):
     # --- handing in ---
 
     @insistent
@@ -60,23 +54,24 @@ class Storage(Acts):
         """
         if not jobs:
             return []
-        counts: Counts = defaultdict(int)
+        counts = no_counts()
         rows: list[dict[str, Any]] = []
         with self.transaction() as moment:
             self._admit(moment)
             stored, stands_for = self._without_doubles(jobs)
             if stored:
-                rows = self._store(stored, environment, moment, counts)
+                rows = self._store(stored, self.keep_environment(environment, moment.now), moment, counts)
                 self._count(counts)
         return [one if isinstance(one, Added) else added(rows[one]) for one in stands_for]
 
     def _store(
-        self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None, moment: Moment, counts: Counts
+        self, jobs: Sequence[NewJob], environment: str | None, moment: Moment, counts: Counts
     ) -> list[dict[str, Any]]:
         now, aging = moment.now, moment.aging
+        for name in {new.queue for new in jobs}.difference(self.known_queues):
+            raise self.no_queue(name)
         tick, numbers = self.new_numbers(len(jobs))
-        kept = None if environment is None else self._keep(environment, now)
-        common = {"environment": kept, "now": now, **UNCHAINED}
+        common = {"environment": environment, "now": now, **UNCHAINED}
         in_line = [
             {"rank": aging.rank(priority, tick, now), "since_tick": tick, "since_at": now, "due_at": None}
             for priority in range(HIGHEST_PRIORITY + 1)
@@ -93,8 +88,10 @@ class Storage(Acts):
         numbered = [row for new, row in zip(jobs, rows) if new.id is None]
         if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
             self._renumber(jobs, rows)
-        counts["pending"] += len(rows)
-        counts["event_enqueued"] += len(rows)
+        for row in rows:
+            changes = counts[row["queue"]]
+            changes["pending"] += 1
+            changes["event_enqueued"] += 1
         self.entered += sum(row["rank"] is not None for row in rows)
         self._tie(edges, moment, counts)
         return rows
@@ -168,19 +165,34 @@ class Storage(Acts):
         }:
             self._settle(needs, job_id, state, moment, counts)
 
-    def _keep(self, environment: Mapping[str, str], now: Millis) -> str:
-        """Store an environment unless it is there; its hash, by which a job names it."""
-        text = self.machine + ascii(sorted(environment.items()))
-        hash = blake2b(text.encode(), digest_size=16).hexdigest()
-        used_at = self.one("environment_used", hash=hash)
-        if used_at is None or now - used_at > USE_MILLIS:
-            from json import dumps
+    @insistent
+    def occur(
+        self, schedule: Schedule, following_at: Millis, job: NewJob | None, is_extra: bool = False
+    ) -> Added | None:
+        """One occurrence of a schedule: enqueued by the first who comes, if there is a job to be made of it.
 
-            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine, now=now)
-        return hash
+        It is passed over while the job of the last one has not ended, unless they may overlap. An extra one comes
+        whenever it is asked for.
+        """
+        counts = no_counts()
+        with self.transaction() as moment:
+            taken = dict(name=schedule.name, next_at=schedule.next_at, following_at=following_at)
+            mine = is_extra or self.change("take_occurrence", **taken)
+            last = None if schedule.last_seq is None else self.glance_at(schedule.last_seq)
+            is_going = last is not None and not last.state.has_ended
+            if not mine or job is None or (is_going and not schedule.may_overlap):
+                return None
+            stored, _ = self._without_doubles([job._replace(queue=self._queue_of(job))])
+            if not stored:  # another job has its key
+                return None
+            self.run("use_environment", hash=schedule.environment, now=moment.now)
+            [row] = self._store(stored, schedule.environment, moment, counts)
+            self._count(counts)
+            self.run("occurred", name=schedule.name, last_at=moment.now, last_seq=row["seq"])
+        return added(row)
 
     def forget_environments(self) -> None:
-        """Remove those that were last used before any job came that is still there."""
+        """Remove those that were last used before any job came that is still there, and by no schedule."""
         now = self.clock.now()
         before = min(now, self.one("oldest_job") or now) - 2 * USE_MILLIS
         if self.one("old_environments", before=before) is not None:
@@ -203,34 +215,36 @@ class Storage(Acts):
         if moment.due is not None and moment.due <= moment.now:
             self.run("admit", tick=moment.tick, now=moment.now, batch=DUE_BATCH, **moment.aging._asdict())
 
+    @insistent
     def claim(self, worker: str) -> Job | None:
         """Take the job with the smallest rank; nobody else can have it while its lease is current."""
         with self.transaction(durable=False) as moment:
-            counts: Counts = defaultdict(int)
+            counts = no_counts()
             job = self._claim(worker, moment, counts)
             self._count(counts)
         return job
 
     def _claim(self, worker: str, moment: Moment, counts: Counts) -> Job | None:
         self._admit(moment)
-        row = self.run("claim", worker=worker, tick=moment.tick, now=moment.now).fetchone()
+        row = self._take(worker, moment)
         if row is None:
             return None
         job = as_job(row)
         if job.lease > 1:
             self.run("keep_output", seq=job.seq)
             self.run("clear_output", seq=job.seq)
-        counts[job.was or ""] -= 1
-        counts["processing"] += 1
-        counts["event_started"] += 1
+        changes = counts[job.queue]
+        changes[job.was or ""] -= 1
+        changes["processing"] += 1
+        changes["event_started"] += 1
         return job
 
     @insistent
     def finish(self, job: Job, outcome: Outcome, next_for: str | None = None) -> Job | None:
         """Store what came of a run, if its lease is still current, and claim the next job in the same transaction."""
         with self.transaction(durable=False) as moment:
-            counts: Counts = defaultdict(int)
-            verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff)
+            counts = no_counts()
+            verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff, chance_for(job))
             self._conclude(job, outcome, verdict, moment, counts)
             following = self._claim(next_for, moment, counts) if next_for else None
             self._count(counts)
@@ -240,7 +254,7 @@ class Storage(Acts):
     def lose(self, job: Job, rebooted: bool) -> Verdict:
         """The job's worker died: put the job back, or make it dead if it takes its workers down with it."""
         with self.transaction() as moment:
-            counts: Counts = defaultdict(int)
+            counts = no_counts()
             outcome = Outcome(None, max(0, moment.now - (job.started_at or moment.now)) / 1000)
             verdict = self._conclude(job, outcome, after_loss(job, rebooted), moment, counts)
             self._count(counts)
@@ -283,10 +297,13 @@ class Storage(Acts):
         if not done:
             raise LeaseLost(job.id, job.lease)
         self.run("add_run", **facts)
-        counts["processing"] -= 1
-        counts[state] += 1
+        changes = counts[job.queue]
+        changes["processing"] -= 1
+        changes[state] += 1
         if verdict.state is not State.PENDING:
-            counts[f"event_{state}"] += 1
+            changes[f"event_{state}"] += 1
+        if self.is_limited(job.queue):
+            self.entered += 1  # a place is free
         if dependents:
             self._settle(job.seq, job.id, verdict.state, moment, counts)
         return verdict
@@ -309,6 +326,14 @@ class Storage(Acts):
     def remove_worker(self, name: str) -> None:
         with self.transaction():
             self.run("remove_worker", name=name)
+
+
+def chance_for(job: Job) -> float:
+    if not job.jitter:
+        return 0.0
+    from random import random
+
+    return random()
 
 
 def added(row: Mapping[str, Any]) -> Added:

@@ -18,7 +18,7 @@ MOST_COUNTED = 1_000
 MOST_LOOKED_AT = 10_000
 COMMAND_LETTERS = 1_000  # of a command are enough to know it again
 AFTER_ALL_JOBS = 2**63 - 1
-STATE = Job._fields.index("state")
+STATE, RANK = Job._fields.index("state"), Job._fields.index("rank")
 CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
 STATES = {state.value: state for state in State}  # asking the Enum takes longer
 
@@ -36,6 +36,7 @@ class Worker(NamedTuple):
     heartbeat_at: Millis
     processed: int
     stop_grace: float | None
+    queues: str | None = None  # those that it serves, with commas between them; None is all
 
 
 class Run(NamedTuple):
@@ -79,6 +80,26 @@ class Link(NamedTuple):
     state: str
     wanted: str
     is_met: int
+
+
+class QueueRow(NamedTuple):
+    """A row of `queues`: what it lets start."""
+
+    name: str
+    is_paused: int = 0
+    run_limit: int | None = None
+    rate_text: str | None = None
+
+    @property
+    def rate(self) -> config.Rate | None:
+        return config.parse_rate(self.rate_text or "")
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.run_limit is not None or self.rate_text is not None
+
+
+EVERY_QUEUE = "*"  # the row that stands for all
 
 
 class Way(NamedTuple):
@@ -139,6 +160,7 @@ class Reader(ABC):
         self.machine = machine
         self.sql = queries(self.DIALECT)
         self._settings: Settings | None = None
+        self.known_queues: dict[str, QueueRow] = {}  # as they were at the last look at the clock
         self._settings_version = -1
         self._clock_offset: Millis | None = None
         self._queue_id: str | None = None
@@ -202,6 +224,9 @@ class Reader(ABC):
         """How many jobs are in each state, and how often each event has happened."""
         return dict(zip(TOTALS, self.run("totals").fetchone()))
 
+    def totals_by_queue(self) -> dict[str, dict[str, int]]:
+        return {queue: dict(zip(TOTALS, counts)) for queue, *counts in self.run("totals_by_queue").fetchall()}
+
     def look_at_clock(self) -> tuple[int, Millis | None]:
         """The tick, and when the next job is due; and the settings are read again if they have changed."""
         tick, version, due, time = self.run("clock").fetchone()
@@ -209,6 +234,7 @@ class Reader(ABC):
         if self._settings is None or version != self._settings_version:
             stored = dict(self.run("settings").fetchall())
             self._settings = config.settings_from(stored)
+            self.known_queues = {row[0]: QueueRow(*row) for row in self.run("queues").fetchall()}
             self._settings_version = version
             self.closed = {name: stored[name] for name in CLOSED if name in stored}
         return tick, due
@@ -231,27 +257,23 @@ class Reader(ABC):
 
     # --- the line ---
 
-    def has_work(self) -> bool:
-        """Whether a claim would find a job, without taking the lock that a claim takes."""
-        if self.one("head") is not None:
-            return True
-        due = self.next_due()
-        return due is not None and due <= self.clock.now()
-
-    def next_due(self) -> Millis | None:
-        return self.look_at_clock()[1]
-
     def ahead(self, rank: int, seq: int) -> int:
         """How many stand before this place in line, counted to MOST_COUNTED."""
-        return int(self.one("ahead", rank=rank, seq=seq, most=MOST_COUNTED))
+        count = 0
+        for queue in self.known_queues:
+            count += int(self.one("ahead", queue=queue, rank=rank, seq=seq, most=MOST_COUNTED - count))
+        return count
 
     def last_due(self) -> Millis | None:
         found: Millis | None = self.one("last_due")
         return found
 
     def front(self, limit: int) -> list[Turn]:
-        """The first in line."""
-        return [Turn(*row) for row in self.run("front", limit=limit, letters=COMMAND_LETTERS).fetchall()]
+        """The first in line, of all queues."""
+        self.look_at_clock()
+        values = dict(limit=limit, letters=COMMAND_LETTERS)
+        turns = [row for queue in self.known_queues for row in self.run("front", queue=queue, **values).fetchall()]
+        return [Turn(seq, command) for _, seq, command in sorted(turns)[:limit]]
 
     # --- jobs ---
 
@@ -308,12 +330,22 @@ class Reader(ABC):
         """
         ways = ways_to(state, label)
         number, key, seq = place_of(cursor, ways) if cursor else (0, LOWEST, ways[0].start)
-        values = dict(key=key, seq=seq, before=seq, state=str(state), label=label, limit=most)
-        jobs = [as_job(row) for row in self.run(ways[number].query, **values).fetchall()]
+        values: dict[str, Any] = dict(key=key, seq=seq, before=seq, state=str(state), label=label, limit=most)
+        if ways[number].query == "in_line":
+            rows = self._in_line(**values)
+        else:
+            rows = self.run(ways[number].query, **values).fetchall()
+        jobs = [as_job(row) for row in rows]
         if len(jobs) == most:
             return self.aged(jobs), cursor_after(jobs[-1], state, label)
         following = f"{number + 1}:{LOWEST}:{ways[number + 1].start}" if number + 1 < len(ways) else None
         return self.aged(jobs), following
+
+    def _in_line(self, limit: int, **values: Any) -> list[Any]:
+        """As they will run, of all queues."""
+        self.look_at_clock()
+        lines = [self.run("in_line", queue=queue, limit=limit, **values).fetchall() for queue in self.known_queues]
+        return sorted((row for line in lines for row in line), key=lambda row: (row[RANK], row[0]))[:limit]
 
     def newest_id(self) -> str | None:
         found: str | None = self.one("newest")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import wraps
 from types import TracebackType
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar
 
 from queuectl.clock import STEP
 from queuectl.errors import QueueMoved, StorageError
@@ -16,13 +16,20 @@ from queuectl.storage.reading import Reader
 from queuectl.storage.sql import TOTALS
 from queuectl.times import Millis
 
+try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its time
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
 # A commit that need not wait for the disk is synced when the last sync is so long ago.
 SYNC_SECONDS = 0.1
+USE_MILLIS = 86_400_000  # when an environment was last used is written down once in so long
 NOTHING = dict.fromkeys(TOTALS, 0)
 
 TRIES = 10  # of what collides
 
-Counts = defaultdict[str, int]
+# How the counters of each queue change.
+Counts = defaultdict[str, dict[str, int]]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -42,6 +49,10 @@ def insistent(change: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         return change(*args, **kwargs)
 
     return insist
+
+
+def no_counts() -> Counts:
+    return defaultdict(NOTHING.copy)
 
 
 class Moment(NamedTuple):
@@ -95,7 +106,8 @@ class Transaction:
 
 
 class Transactions(Reader):
-    shard = 0  # of the counters: the one that this connection counts in
+    SHARDS: ClassVar[int] = 1  # of the counters
+    shard = 0  # the one that this connection counts in
     entered = 0  # how many jobs enter the line in this transaction, for so many workers to be woken after it
     _is_synced = True
     _synced_at = 0.0
@@ -217,14 +229,38 @@ class Transactions(Reader):
         offset = self.clock.now() - self.clock.steady()
         return self._clock_offset is not None and abs(offset - self._clock_offset) > STEP
 
-    def _count(self, changes: Mapping[str, int]) -> None:
-        self.run("count", **{**NOTHING, "shard": self.shard, **changes})
+    def keep_environment(self, environment: Mapping[str, str] | None, now: Millis) -> str | None:
+        """Store an environment unless it is there; its hash, by which a job names it."""
+        if environment is None:
+            return None
+        text = self.machine + ascii(sorted(environment.items()))
+        hash = blake2b(text.encode(), digest_size=16).hexdigest()
+        used_at = self.one("environment_used", hash=hash)
+        if used_at is None or now - used_at > USE_MILLIS:
+            from json import dumps
 
-    def go_on_after(self, tick: int, seq: int, totals: Mapping[str, int]) -> None:
+            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine, now=now)
+        return hash
+
+    def _count(self, counts: Counts) -> None:
+        for queue in sorted(counts):  # in one order, so that two who count do not wait for each other
+            self.run("count", queue=queue, shard=self.shard, **counts[queue])
+
+    def go_on_after(self, tick: int, seq: int, totals: Mapping[str, Mapping[str, int]]) -> None:
         """Count on from where another database has stopped."""
         self.run("set_counters", tick=tick, seq=seq)
-        now = self.totals()
-        self._count({name: totals[name] - now[name] for name in TOTALS})
+        for queue in totals:
+            self.add_totals(queue)
+        now = self.totals_by_queue()
+        counts = no_counts()
+        for queue in now:
+            wanted = totals.get(queue, NOTHING)
+            counts[queue].update({name: wanted[name] - now[queue][name] for name in TOTALS})
+        self._count(counts)
+
+    def add_totals(self, queue: str) -> None:
+        """Counters of its own; those that it has go on."""
+        self.run_many("add_totals", [dict(queue=queue, shard=shard) for shard in range(self.SHARDS)])
 
     # --- settings ---
 

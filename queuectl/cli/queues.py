@@ -1,0 +1,165 @@
+"""`queue`: named lines with limits, rates and pauses of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from queuectl import render
+from queuectl.cli.options import as_json as json_option
+from queuectl.config import parse_rate
+from queuectl.errors import InvalidInput, brief
+from queuectl.job import State, checked_id
+from queuectl.queue import Queue
+from queuectl.storage import QueueRow
+
+NONE = "none"
+
+
+@click.group()
+def queue() -> None:
+    """Named queues: how many of a queue's jobs run at once, how many start in a time, and pauses.
+
+    \b
+    Example:
+      queuectl queue add gpu --limit 1
+    """
+
+
+def limits(function: Any) -> Any:
+    """The options of `add` and `set`."""
+    function = click.option("--rate", help="How many may start in a time, e.g. 10/s, 100/m, 5/h; none: any.")(function)
+    return click.option("--limit", help="How many may run at once, over all machines; none: any number.")(function)
+
+
+@queue.command()
+@click.argument("name")
+@limits
+def add(name: str, limit: str | None, rate: str | None) -> None:
+    """Make a queue.
+
+    \b
+    Examples:
+      queuectl queue add gpu --limit 1
+      queuectl queue add mail --rate 10/m
+    """
+    Queue().storage.add_queue(limited(QueueRow(checked_id(name, "queue")), limit, rate))
+    click.echo(f"Queue {name} is there. Hand in a job with: queuectl enqueue --queue {name}")
+
+
+@queue.command("set")
+@click.argument("name")
+@limits
+def set_queue(name: str, limit: str | None, rate: str | None) -> None:
+    """Change a queue's limits; what already runs goes on.
+
+    \b
+    Example:
+      queuectl queue set gpu --limit 2 --rate none
+    """
+    storage = Queue().storage
+    storage.set_queue(limited(storage.queue(name), limit, rate))
+    click.echo(f"Queue {name}: {described(storage.queue(name))}.")
+
+
+@queue.command("list")
+@json_option
+def list_queues(as_json: bool) -> None:
+    """All queues, their limits, and how many jobs wait and run in each.
+
+    \b
+    Example:
+      queuectl queue list
+    """
+    storage = Queue().storage
+    storage.look_at_clock()
+    totals = storage.totals_by_queue()
+    shapes = [queue_json(found, totals.get(found.name, {})) for found in storage.known_queues.values()]
+    if as_json:
+        click.echo(render.to_json(shapes))
+        return
+    rows = [
+        (
+            shape["name"],
+            "paused" if shape["paused"] else "open",
+            shape["limit"] or "",
+            shape["rate"] or "",
+            shape["jobs"]["pending"] + shape["jobs"]["failed"],
+            shape["jobs"]["processing"],
+        )
+        for shape in shapes
+    ]
+    click.echo(render.table(rows, ["queue", "state", "limit", "rate", "waiting", "running"]))
+
+
+@queue.command()
+@click.argument("name")
+def pause(name: str) -> None:
+    """Start no more jobs of a queue; those that run go on.
+
+    \b
+    Example:
+      queuectl queue pause gpu
+    """
+    storage = Queue().storage
+    storage.set_queue(storage.queue(name)._replace(is_paused=1))
+    click.echo(f"Queue {name} is paused.")
+
+
+@queue.command()
+@click.argument("name")
+def resume(name: str) -> None:
+    """Let a paused queue go on.
+
+    \b
+    Example:
+      queuectl queue resume gpu
+    """
+    storage = Queue().storage
+    storage.set_queue(storage.queue(name)._replace(is_paused=0))
+    click.echo(f"Queue {name} is open.")
+
+
+@queue.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Take away a queue in which nothing waits or runs.
+
+    \b
+    Example:
+      queuectl queue remove gpu
+    """
+    storage = Queue().storage
+    storage.remove_queue(storage.queue(name))
+    click.echo(f"Queue {name} is removed.")
+
+
+def limited(found: QueueRow, limit: str | None, rate: str | None) -> QueueRow:
+    """The queue with these limits; what is not given stays."""
+    if limit is not None:
+        found = found._replace(run_limit=None if limit == NONE else checked_limit(limit))
+    if rate is not None:
+        found = found._replace(rate_text=None if rate == NONE or parse_rate(rate) is None else rate.strip().lower())
+    return found
+
+
+def checked_limit(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 100_000):
+        raise InvalidInput(f"--limit cannot be {brief(text)}. It takes a whole number from 1, or none")
+    return int(text)
+
+
+def described(found: QueueRow) -> str:
+    limit = "any number at once" if found.run_limit is None else f"at most {found.run_limit} at once"
+    return f"{limit}, {found.rate_text or 'at any rate'}"
+
+
+def queue_json(found: QueueRow, totals: dict[str, int]) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "paused": bool(found.is_paused),
+        "limit": found.run_limit,
+        "rate": found.rate_text,
+        "jobs": {state.value: totals.get(state.value, 0) for state in State},
+    }

@@ -1,0 +1,198 @@
+"""`schedule`: jobs that recur, by a cron line or every so often."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from queuectl import recurring, render
+from queuectl.cli.hand_in import tell
+from queuectl.cli.options import as_json as json_option
+from queuectl.cli.options import command_of, job_fields, job_options
+from queuectl.queue import Queue, captured_environment
+from queuectl.recurrence import parse_rule
+from queuectl.storage import Schedule
+from queuectl.times import iso, short
+
+NEXT_SHOWN = 5
+
+
+@click.group()
+def schedule() -> None:
+    """Jobs that recur: any worker that is up enqueues them when their time comes.
+
+    \b
+    Example:
+      queuectl schedule add backup --cron "0 2 * * *" -- backup.sh
+    """
+
+
+@schedule.command()
+@click.argument("name")
+@click.argument("command", nargs=-1)
+@click.option("--cron", metavar="LINE", help="When: minute, hour, day, month, weekday.")
+@click.option("--every", metavar="DURATION", help="How often instead, e.g. 15m.")
+@click.option("--tz", metavar="ZONE", help="The time zone of --cron, e.g. Europe/Berlin; yours if not given.")
+@click.option(
+    "--missed",
+    type=click.Choice([recurring.RUN_ONCE, recurring.SKIP]),
+    default=recurring.RUN_ONCE,
+    show_default=True,
+    help="What becomes of occurrences that no worker was up for.",
+)
+@click.option("--overlap", is_flag=True, help="Also while the job of the last occurrence has not ended.")
+@job_options
+def add(
+    name: str,
+    command: tuple[str, ...],
+    cron: str | None,
+    every: str | None,
+    tz: str | None,
+    missed: str,
+    overlap: bool,
+    line: str | None,
+    strict: bool,
+    **options: Any,
+) -> None:
+    """Let a job recur.
+
+    A daily job comes once a day also when the clocks change.
+
+    \b
+    Examples:
+      queuectl schedule add backup --cron "0 2 * * *" -- backup.sh
+      queuectl schedule add poll --every 15m "curl -s https://example.org/feed"
+    """
+    queue = Queue()
+    rule = parse_rule(cron, every, tz, queue.storage.clock.now())
+    fields = dict(job_fields(options), command=command_of(command, line))
+    job = queue.checked([fields], strict=strict, warn=tell)[0]
+    made = recurring.add(queue.storage, name, rule, fields, job, captured_environment(), missed, overlap)
+    click.echo(f"Schedule {made.name} comes next at {short(made.next_at)}.")
+
+
+@schedule.command("list")
+@json_option
+def list_schedules(as_json: bool) -> None:
+    """All schedules, and when each comes next.
+
+    \b
+    Example:
+      queuectl schedule list
+    """
+    found = Queue().storage.schedules()
+    if as_json:
+        click.echo(render.to_json([schedule_json(one) for one in found]))
+    elif found:
+        rows = [
+            (one.name, str(recurring.rule_of(one)), next_text(one), short(one.last_at), render.one_line(one.command))
+            for one in found
+        ]
+        click.echo(render.table(rows, ["name", "when", "next", "last", "command"]))
+    else:
+        click.echo("Nothing recurs. Let something: queuectl schedule add --help")
+
+
+@schedule.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """All about one schedule, and its next occurrences.
+
+    \b
+    Example:
+      queuectl schedule show backup
+    """
+    queue = Queue()
+    found = queue.storage.schedule(name)
+    last = recurring.last_job(queue.storage, found)
+    times = [] if found.is_paused else recurring.next_times(found, queue.storage.clock.now(), NEXT_SHOWN)
+    if as_json:
+        shape = dict(schedule_json(found), last_job=last.id if last else None, next_times=[iso(at) for at in times])
+        click.echo(render.to_json(shape))
+        return
+    facts = [
+        ("schedule", found.name + (" (paused)" if found.is_paused else "")),
+        ("when", str(recurring.rule_of(found))),
+        ("command", found.command),
+        ("directory", found.cwd),
+        ("missed", found.missed),
+        ("overlap", "yes" if found.may_overlap else "no"),
+        ("last", short(found.last_at) + (f", job {last.id}: {last.state}" if last else "")),
+        *(("next" if number == 0 else "", short(at)) for number, at in enumerate(times)),
+    ]
+    click.echo(render.facts_text(facts))
+
+
+@schedule.command()
+@click.argument("name")
+def pause(name: str) -> None:
+    """Stop a schedule from coming, until it is resumed.
+
+    \b
+    Example:
+      queuectl schedule pause backup
+    """
+    recurring.pause(Queue().storage, name)
+    click.echo(f"Schedule {name} is paused.")
+
+
+@schedule.command()
+@click.argument("name")
+def resume(name: str) -> None:
+    """Let a schedule come again.
+
+    \b
+    Example:
+      queuectl schedule resume backup
+    """
+    click.echo(f"Schedule {name} comes next at {short(recurring.resume(Queue().storage, name).next_at)}.")
+
+
+@schedule.command()
+@click.argument("name")
+def run(name: str) -> None:
+    """Enqueue a schedule's job once, now, and print its id.
+
+    \b
+    Example:
+      queuectl schedule run backup
+    """
+    click.echo(recurring.run_now(Queue().storage, name).id)
+
+
+@schedule.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Take a schedule away; the jobs that came of it stay.
+
+    \b
+    Example:
+      queuectl schedule remove backup
+    """
+    recurring.remove(Queue().storage, name)
+    click.echo(f"Schedule {name} is removed.")
+
+
+def next_text(found: Schedule) -> str:
+    return "paused" if found.is_paused else short(found.next_at)
+
+
+def schedule_json(found: Schedule) -> dict[str, Any]:
+    fields = json.loads(found.fields)
+    return {
+        "name": found.name,
+        "cron": found.cron,
+        "every_seconds": found.every_seconds,
+        "tz": found.tz or None,
+        "command": fields["command"],
+        "cwd": found.cwd,
+        "missed": found.missed,
+        "overlap": bool(found.may_overlap),
+        "paused": bool(found.is_paused),
+        "created_at": iso(found.created_at),
+        "next_at": None if found.is_paused else iso(found.next_at),
+        "last_at": iso(found.last_at),
+    }
