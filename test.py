@@ -14,12 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv-test"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-MODULES = ["click", "tabulate", "psutil", "pytest", "hypothesis", "psycopg"]
+MODULES = ["click", "tabulate", "psutil", "cronsim", "tzlocal", "pytest", "xdist", "hypothesis", "psycopg"]
+# Most tests wait for processes more than they compute, so more run at once than there are cores.
+ALL = ["tests", "-n", "4", "--dist", "loadfile"]
 
 
 def main() -> int:
     python = sys.executable if all(map(importlib.util.find_spec, MODULES)) else own_python()
-    arguments = sys.argv[1:] or ["tests"]
+    arguments = sys.argv[1:] or ALL
     return subprocess.call([python, "-m", "pytest", *arguments], cwd=ROOT)
 
 
