@@ -100,7 +100,8 @@ def pass_through(storage: Storage, home: Home, jobs: int) -> None:
             )
         # The counters say what happened to the one job; it has now happened to all.
         for table in ("totals", "clock"):
-            changes = ", ".join(f"{name} = {name} * :jobs" for name in columns(database, table) if name != "settings")
+            counted = [name for name in columns(database, table) if name not in ("settings", "queue", "shard")]
+            changes = ", ".join(f"{name} = {name} * :jobs" for name in counted)
             database.execute(f"UPDATE {table} SET {changes}", {"jobs": jobs})
 
 
