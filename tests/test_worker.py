@@ -495,15 +495,22 @@ def test_a_worker_that_does_not_answer_is_killed_after_the_grace_time(cli: Cli) 
     assert job(cli, "1")["state"] == "pending"
 
 
+def let_go_when_stopping(cli: Cli) -> None:
+    """Let the job in hand end, but not before its worker has heard that it is to stop."""
+    eventually(lambda: "stopping" in next((cli.home / "logs").glob("*.log")).read_text())
+    (cli.cwd / "go").touch()
+
+
 @needs_signals
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_stops_a_worker_gently(cli: Cli, name: str) -> None:
     cli.ok("worker", "start")
-    cli.ok("enqueue", "sleep 0.5; touch finished")
+    cli.ok("enqueue", act("wait go", "touch finished"))
     cli.ok("enqueue", "touch never")
     eventually(lambda: state(cli, "1") == "processing")
     [worker] = workers(cli)
     os.kill(worker.pid, signal.Signals[name])
+    let_go_when_stopping(cli)
     eventually(lambda: not lives(worker.pid))
     assert (cli.cwd / "finished").exists() and not (cli.cwd / "never").exists()
     assert not workers(cli)
@@ -537,9 +544,10 @@ def test_a_worker_in_the_foreground_stops_gently_on_ctrl_c(cli: Cli) -> None:
         start_new_session=True,
     )
     eventually(lambda: (cli.home / "queuectl.db").exists() and workers(cli))
-    cli.ok("enqueue", "sleep 0.5; touch finished")
+    cli.ok("enqueue", act("wait go", "touch finished"))
     eventually(lambda: state(cli, "1") == "processing")
     os.killpg(process.pid, signal.SIGINT)  # as a console does it: everyone in the foreground hears it
+    let_go_when_stopping(cli)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 0, said
     assert b"job 1: try 1 ended" in said
@@ -571,9 +579,10 @@ def test_a_foreground_worker_whose_console_is_gone_goes_on(cli: Cli) -> None:
 @needs_signals
 def test_sigterm_to_worker_start_in_the_foreground_stops_the_worker(cli: Cli) -> None:
     process = foreground(cli, stderr=subprocess.DEVNULL)
-    cli.ok("enqueue", "sleep 0.5; touch finished")
+    cli.ok("enqueue", act("wait go", "touch finished"))
     eventually(lambda: state(cli, "1") == "processing")
     process.send_signal(signal.SIGTERM)
+    let_go_when_stopping(cli)
     assert process.wait(20) == 0
     assert (cli.cwd / "finished").exists() and not workers(cli)
 
