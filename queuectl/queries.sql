@@ -183,12 +183,14 @@ WHERE number = (SELECT number FROM runs WHERE seq = :seq ORDER BY lease DESC LIM
 -- clear_output: the job's row carries the newest run's output, and that run has only begun
 UPDATE jobs SET output = NULL, stderr = NULL WHERE seq = :seq;
 
--- finish: for good, and only by the worker that still holds the lease
+-- finish: for good, and only by the worker that still holds the lease, and knows how many wait for the job
 UPDATE jobs SET
     state = :state, lost = :lost, updated_at = :now, finished_at = :now, duration_seconds = :duration_seconds,
     exit_code = :exit_code, error_message = :error_message, output = :output, stderr = :stderr
-WHERE seq = :seq AND lease = :lease AND state = 'processing'
-RETURNING dependents;
+WHERE seq = :seq AND lease = :lease AND state = 'processing' AND dependents = :dependents;
+
+-- dependents: how many wait for the job; nobody else comes to wait for it until the transaction ends
+SELECT dependents FROM jobs WHERE seq = :seq {for_update};
 
 -- back_off: it will be tried again at run_at; the time it ran does not count as waiting
 UPDATE jobs SET

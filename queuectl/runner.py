@@ -47,9 +47,8 @@ class Runner:
     """Runs a worker's jobs, one after the other, with one pair of spool files for all of them."""
 
     def __init__(self, home: Home, worker: str, guardian: runs.Guardian) -> None:
-        self._home = home
         self._guardian = guardian
-        self._stdout, self._stderr = (Spool(path) for path in home.spool(worker))
+        self._stdout, self._stderr = (Spool(home, worker, stream) for stream in (0, 1))
         self._environment: Mapping[str, str] = {}
         self._variables = runs.as_given(self._environment)
 
@@ -77,9 +76,8 @@ class Runner:
             raise
         duration = time.monotonic() - began
         self._guardian.release()
-        kept = self._home.kept(job.seq, job.lease)
-        output = self._stdout.take(kept[0], settings.max_output)
-        stderr = self._stderr.take(kept[1], settings.max_output)
+        output = self._stdout.take(job, settings.max_output)
+        stderr = self._stderr.take(job, settings.max_output)
         if stopped:
             return Outcome(None, duration, output, stderr, stopped.reason, stopped.state)
         return Outcome(exit_code, duration, output, stderr)
@@ -121,8 +119,10 @@ class Runner:
 class Spool:
     """A file that one run after the other writes its output to: making a new one for each would cost half the rate."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, home: Home, worker: str, stream: int) -> None:
+        self._home = home
+        self._stream = stream
+        self.path = home.spool(worker)[stream]
         self._make()
 
     def _make(self) -> None:
@@ -139,14 +139,15 @@ class Spool:
             self._make()
             return os.open(self.path, FOR_WRITING)
 
-    def take(self, keep_as: str, most: int) -> str:
-        """The last `most` bytes that were written, as text; if there were more, the whole is kept elsewhere.
+    def take(self, job: Job, most: int) -> str:
+        """The last `most` bytes that its run has written, as text; if there were more, the whole is kept elsewhere.
 
         The file is empty afterwards: whoever follows the next run must not see what this one printed.
         """
         size = os.lseek(self._file, 0, os.SEEK_END)
         text = as_text(self._last(min(size, most)), CODE_PAGE, size > most) if size else ""
         if size > most:
+            keep_as = self._home.kept(job.seq, job.lease)[self._stream]
             text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
             self._move(keep_as)
         elif runs.is_written(self._file):

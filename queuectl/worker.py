@@ -93,7 +93,7 @@ class WorkerProcess:
         self._complaint, self._complained_at = "", 0.0
         self._pause = self._retry_at = 0.0  # while the database cannot be used
         self._longest_pause = LONGEST_RETRY_SECONDS
-        self._environments: dict[str, dict[str, str]] = {}
+        self._environments: dict[str | None, dict[str, str]] = {}
         self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = self._tidy_at = 0.0
 
     def work(self) -> None:
@@ -126,8 +126,8 @@ class WorkerProcess:
 
     def _run(self, job: Job) -> Outcome:
         self.log.info(f"job {job.id}: try {job.attempts} started")
-        mark, environment = self._patiently(lambda: (run_mark(self.storage, job), self._environment(job)))
-        return self.runner.run(job, mark, environment, self.storage.known_settings, lambda: self._watch(job))
+        mark, environment = run_mark(self.storage, job), self._environment(job)
+        return self.runner.run(job, mark, environment, self.storage.known_settings, partial(self._watch, job))
 
     def _finish(self, job: Job, outcome: Outcome) -> Job | None:
         """Store the outcome, and take the next job unless it is time to stop."""
@@ -136,7 +136,7 @@ class WorkerProcess:
         put_back = outcome.state is State.PENDING
         next_for = None if put_back or self.stop.asked else self.name
         try:
-            following = self._patiently(lambda: self.storage.finish(job, outcome, next_for))
+            following = self._patiently(partial(self.storage.finish, job, outcome, next_for))
         except LeaseLost as error:
             self.log.warning(str(error))
             self._is_unsure = True  # it may have been stored the first time, and the answer lost with the connection
@@ -147,21 +147,23 @@ class WorkerProcess:
         return following
 
     def _environment(self, job: Job) -> dict[str, str]:
-        captured = self._captured(job)
-        before = None if job.woken_by is None else self.storage.glance_at(job.woken_by)
-        return captured if before is None else {**captured, **told_of(before)}
-
-    def _captured(self, job: Job) -> dict[str, str]:
-        if job.environment is None:
-            return dict(os.environ)
         if job.environment not in self._environments:
             if len(self._environments) >= ENVIRONMENTS_KEPT:
                 self._environments.clear()
-            variables, machine = self.storage.environment(job.environment)
-            # Another machine's paths and sessions mean nothing here.
-            is_ours = machine == self.storage.machine
-            self._environments[job.environment] = json.loads(variables) if is_ours else dict(os.environ)
-        return self._environments[job.environment]
+            self._environments[job.environment] = self._patiently(partial(self._captured, job.environment))
+        captured = self._environments[job.environment]
+        if job.woken_by is None:
+            return captured
+        before = self._patiently(partial(self.storage.glance_at, job.woken_by))
+        return captured if before is None else {**captured, **told_of(before)}
+
+    def _captured(self, hash: str | None) -> dict[str, str]:
+        """What the job was handed in with; the worker's own, where that is another machine's: it means nothing here."""
+        variables, machine = (None, None) if hash is None else self.storage.environment(hash)
+        captured: dict[str, str] = (
+            json.loads(variables) if variables and machine == self.storage.machine else {**os.environ}
+        )
+        return captured
 
     def _watch(self, job: Job) -> Interruption | None:
         """Asked ten times a second while a command runs."""
@@ -183,7 +185,8 @@ class WorkerProcess:
     # --- between jobs ---
 
     def _stopping(self) -> bool:
-        self._patiently(self._housekeep)
+        if time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._patiently(self._housekeep)
         return self.stop.asked
 
     def _idle(self) -> None:
@@ -282,7 +285,8 @@ class WorkerProcess:
         while True:
             try:
                 result = action()
-                self._be_back()
+                if self._pause:
+                    self._be_back()
                 return result
             except (StorageError, OSError) as error:
                 self._is_unsure = True

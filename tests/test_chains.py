@@ -417,22 +417,22 @@ MANY = 10_000
 
 
 class Counting:
-    """How many statements a storage executes."""
+    """How many queries a storage runs."""
 
     def __init__(self, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.statements = 0
-        execute = storage._execute  # type: ignore[attr-defined]
+        self.queries = 0
+        run = storage.run
 
-        def counted(sql: str, *args: Any) -> Any:
-            self.statements += not sql.startswith("PRAGMA")  # how a commit is synced goes by the clock
-            return execute(sql, *args)
+        def counted(query: str, **parameters: Any) -> Any:
+            self.queries += 1
+            return run(query, **parameters)
 
-        monkeypatch.setattr(storage, "_execute", counted)
+        monkeypatch.setattr(storage, "run", counted)
 
     def of(self, action: Callable[[], object]) -> int:
-        before = self.statements
+        before = self.queries
         action()
-        return self.statements - before
+        return self.queries - before
 
 
 def chain(name: str, length: int) -> list[NewJob]:

@@ -32,6 +32,7 @@ SETTLE_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
 LEASE = 1024  # where in the guardian's page the end of the lease stands
 LEASE_LOOK_MILLIS = 100
+ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 
 # --- killing what is left of a run ---
@@ -137,7 +138,7 @@ def _signal(pid: int, started: str, number: int) -> bool:
 
 def as_given(variables: Mapping[str, str]) -> dict[bytes, bytes]:
     """Variables as a process is given them: encoded once, and not again for each run that gets the same."""
-    return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+    return {name.encode(*ENCODING): value.encode(*ENCODING) for name, value in variables.items()}
 
 
 class Command:

@@ -6,6 +6,7 @@ import ntpath
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 # What cmd.exe does itself, and no program of that name does.
 BUILTINS = (
@@ -23,7 +24,8 @@ class Verbatim(str):
     """A part of a Windows command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
 
 
-def switches(shell: str) -> list[str]:
+@lru_cache
+def switches(shell: str) -> Sequence[str]:
     """What comes between a shell, other than cmd.exe, and the line that it is to run."""
     name = os.path.basename(shell).lower().removesuffix(".exe")
     return ["-NoProfile", "-Command"] if name in ("powershell", "pwsh") else ["-c"]

@@ -283,10 +283,12 @@ class Storage(Schedules):
             "started_at": job.started_at,
             "outcome": verdict.outcome,
         }
-        dependents: int | None = 0
+        dependents: int | None = job.dependents
         if verdict.state.has_ended:
-            dependents = self.one("finish", **facts)
-            done = dependents is not None
+            done = self.change("finish", dependents=dependents, **facts) > 0
+            if not done:  # others have come to wait for it since it was claimed, or it is somebody else's
+                dependents = self.one("dependents", seq=job.seq)
+                done = self.change("finish", dependents=dependents, **facts) > 0
         else:
             facts.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000), run_at=verdict.run_at)
             if verdict.state is State.FAILED:
@@ -304,7 +306,7 @@ class Storage(Schedules):
             changes[f"event_{state}"] += 1
         if self.is_limited(job.queue):
             self.entered += 1  # a place is free
-        if dependents:
+        if verdict.state.has_ended and dependents:
             self._settle(job.seq, job.id, verdict.state, moment, counts)
         return verdict
 

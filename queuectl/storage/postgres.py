@@ -173,9 +173,6 @@ class PostgresStorage(Storage):
     def run(self, query: str, **parameters: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         return self._execute(self.sql[query], parameters)
 
-    def change(self, query: str, **parameters: Any) -> int:
-        return self._execute(self.sql[query], parameters).rowcount
-
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
         if not rows:
             return 0

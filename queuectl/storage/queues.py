@@ -4,7 +4,7 @@ A queue that is paused or full delays nobody else: a claim compares the heads of
 start, and holds its queue's row while it looks again, so that no limit is exceeded however many claim at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from queuectl.config import Rate
@@ -20,16 +20,21 @@ TRIES = 3  # to find the best unlocked; then whichever is free
 
 class Queues(Transactions):
     serves: frozenset[str] | None = None  # the queues that this connection claims from; None is all
+    _open: Sequence[QueueRow] = ()
+    _open_among: object = None  # the queues that those are open of
 
     # --- claiming ---
 
-    def open_queues(self) -> list[QueueRow]:
+    def open_queues(self) -> Sequence[QueueRow]:
         """Those that this connection may claim from, by what was known at the last look at the clock."""
-        return [
-            queue
-            for queue in self.known_queues.values()
-            if not queue.is_paused and (self.serves is None or queue.name in self.serves)
-        ]
+        if self._open_among is not self.known_queues:  # they have been read again
+            self._open_among = self.known_queues
+            self._open = [
+                queue
+                for queue in self.known_queues.values()
+                if not queue.is_paused and (self.serves is None or queue.name in self.serves)
+            ]
+        return self._open
 
     def has_work(self) -> bool:
         """Whether a claim would find a job, without taking the lock that a claim takes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +20,7 @@ from queuectl.storage.sql import PARAMETER, migrations
 
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 BUSY_SECONDS = 60.0
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.0001, 0.01
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.00002, 0.01
 SLOW_SYNC_SECONDS = 0.2
 LONGEST_LOG = 5_000_000  # SQLite itself lets it grow to a thousand pages, and one large transaction beyond
 
@@ -36,7 +37,8 @@ class Placed(dict[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]):
         self._sql = sql
 
     def __missing__(self, query: str) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        names = re.findall(PARAMETER, self._sql[query])
+        # Interned, as those are that a caller gives: they are found without being compared letter by letter.
+        names = [sys.intern(name) for name in re.findall(PARAMETER, self._sql[query])]
         # Of one name itemgetter would give the bare value.
         in_place = itemgetter(*names) if len(names) > 1 else lambda parameters: [parameters[name] for name in names]
         self[query] = re.sub(PARAMETER, "?", self._sql[query]), in_place
@@ -119,11 +121,10 @@ class SQLiteStorage(Storage):
 
     def run(self, query: str, **parameters: Any) -> sqlite3.Cursor:
         sql, in_place = self._placed[query]
-        return self._execute(sql, in_place(parameters))
-
-    def change(self, query: str, **parameters: Any) -> int:
-        sql, in_place = self._placed[query]
-        return self._execute(sql, in_place(parameters)).rowcount
+        try:
+            return self._cursor.execute(sql, in_place(parameters))
+        except sqlite3.Error as error:
+            return self._execute_later(sql, in_place(parameters), error)
 
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
         if not rows:
@@ -135,19 +136,24 @@ class SQLiteStorage(Storage):
             raise self._explained(error) from error
 
     def _execute(self, sql: str, parameters: Mapping[str, Any] | Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Execute, waiting while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
-        pause, give_up = SHORTEST_PAUSE, 0.0
-        while True:
-            try:
-                return self._cursor.execute(sql, parameters)
-            except sqlite3.OperationalError as error:
-                give_up = give_up or time.monotonic() + BUSY_SECONDS
-                if "locked" not in str(error) or time.monotonic() > give_up:
-                    raise self._explained(error) from error
-            except sqlite3.Error as error:
-                raise self._explained(error) from error
+        try:
+            return self._cursor.execute(sql, parameters)
+        except sqlite3.Error as error:
+            return self._execute_later(sql, parameters, error)
+
+    def _execute_later(
+        self, sql: str, parameters: Mapping[str, Any] | Sequence[Any], error: sqlite3.Error
+    ) -> sqlite3.Cursor:
+        """Wait while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
+        pause, give_up = SHORTEST_PAUSE, time.monotonic() + BUSY_SECONDS
+        while "locked" in str(error) and time.monotonic() <= give_up:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                return self._cursor.execute(sql, parameters)
+            except sqlite3.Error as again:
+                error = again
+        raise self._explained(error) from error
 
     def begin(self, durable: bool) -> None:
         full = self.must_sync(durable)

@@ -4,7 +4,7 @@ import time
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar
@@ -44,8 +44,10 @@ def insistent(change: Callable[Parameters, Result]) -> Callable[Parameters, Resu
     @wraps(change)
     def insist(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         for _ in range(TRIES - 1):
-            with suppress(Collision):
+            try:
                 return change(*args, **kwargs)
+            except Collision:
+                pass
         return change(*args, **kwargs)
 
     return insist
@@ -116,10 +118,6 @@ class Transactions(Reader):
     # --- what an engine adds ---
 
     @abstractmethod
-    def change(self, query: str, **parameters: Any) -> int:
-        """Execute a named query, and return how many rows it changed."""
-
-    @abstractmethod
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
         """Execute a named query once a row, and return how many rows of the table it changed."""
 
@@ -159,6 +157,10 @@ class Transactions(Reader):
         """Tell sleeping workers that there is work for so many of them; where they notice by themselves, nothing."""
 
     # --- transactions, the clock, the counters ---
+
+    def change(self, query: str, **parameters: Any) -> int:
+        """Execute a named query, and return how many rows it changed."""
+        return int(self.run(query, **parameters).rowcount)
 
     def transaction(self, durable: bool = True) -> Transaction:
         return Transaction(self, durable)
