@@ -10,8 +10,9 @@ from contextlib import closing, contextmanager, suppress
 
 import psutil
 
+from queuectl.fields import parse
 from queuectl.home import Home
-from queuectl.job import Outcome, parse
+from queuectl.job import Outcome
 from queuectl.queue import captured_environment
 from queuectl.storage import Storage, Worker, open_storage
 from queuectl.worker_manager import WorkerManager

@@ -13,8 +13,9 @@ from contextlib import ExitStack, closing
 from benchmarks.harness import Figure, Scale, alternate, at_most, ratio, versus
 from benchmarks.queues import Shelf
 from queuectl.clock import Clock
+from queuectl.fields import parse
 from queuectl.home import Home
-from queuectl.job import NewJob, Outcome, parse
+from queuectl.job import NewJob, Outcome
 from queuectl.platforms import boot_id
 from queuectl.storage import Storage
 from queuectl.storage.sqlite import SQLiteStorage

@@ -10,8 +10,9 @@ from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
 from queuectl.errors import InvalidInput, NoJobs, QueueError, WrongState
+from queuectl.fields import changes, clean, parse
 from queuectl.home import open_home
-from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State, changes, clean, parse
+from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State
 from queuectl.preflight import Preflight, existing
 from queuectl.selection import Page, Selection, find, find_all
 from queuectl.storage import Added, Link, Run, Storage, open_storage

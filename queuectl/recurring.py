@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from queuectl.errors import InvalidInput, QueueError
-from queuectl.job import Job, NewJob, checked_id, parse
+from queuectl.fields import checked_id, parse
+from queuectl.job import Job, NewJob
 from queuectl.recurrence import Rule
 from queuectl.storage import Added, Schedule, Storage
 from queuectl.times import Millis

@@ -12,7 +12,8 @@ from test_order import new_job
 from test_storage import counted, totals
 
 from queuectl.errors import InvalidInput, WrongState
-from queuectl.job import Job, Need, Outcome, State, changes
+from queuectl.fields import changes
+from queuectl.job import Job, Need, Outcome, State
 from queuectl.storage.base import Storage
 
 Connect = Callable[[], Storage]

@@ -238,7 +238,7 @@ def test_an_unknown_need_is_refused_with_the_nearest_id_and_nothing_is_stored(st
 
 
 def test_a_need_that_is_named_in_two_ways_is_one_need(storage: Storage) -> None:
-    from queuectl.job import needs
+    from queuectl.fields import needs
 
     found = needs({"depends_on": ["a"], "after_any": ["a", "b"], "after_failed": ["b"]})
     assert sorted(found) == [Need("a", "completed"), Need("b", "any")]

@@ -19,8 +19,9 @@ import pytest
 
 from queuectl import platforms
 from queuectl.config import SETTINGS, Settings
+from queuectl.fields import parse
 from queuectl.home import Home
-from queuectl.job import Job, Outcome, State, parse
+from queuectl.job import Job, Outcome, State
 from queuectl.storage import Storage, Worker, open_storage
 
 from .conftest import SCRIPT, Cli

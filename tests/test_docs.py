@@ -19,7 +19,8 @@ import pytest
 from queuectl import __version__
 from queuectl.cli.commands import cli as root_command
 from queuectl.config import SETTINGS, Settings
-from queuectl.job import CHECKS, State
+from queuectl.fields import CHECKS
+from queuectl.job import State
 
 from .conftest import ROOT, Cli
 

@@ -114,7 +114,9 @@ def test_only_who_launches_it_imports_the_command_line() -> None:
     assert found == {"queuectl.cli"} and not any(isinstance(node, ast.Import) for node in ast.walk(launcher))
 
 
-@pytest.mark.parametrize("module", in_room("storage", "job", "config", "ranking", "errors", "times", "clock", "home"))
+@pytest.mark.parametrize(
+    "module", in_room("storage", "job", "fields", "config", "ranking", "errors", "times", "clock", "home")
+)
 def test_what_is_at_the_bottom_reaches_nothing_above(module: str) -> None:
     upper = {
         "cli",
@@ -145,7 +147,8 @@ def test_what_is_at_the_bottom_reaches_nothing_above(module: str) -> None:
         ("queuectl.times", {"errors"}),
         ("queuectl.ranking", {"errors", "times"}),
         ("queuectl.config", {"errors", "times", "ranking"}),
-        ("queuectl.job", {"errors", "times", "ranking", "config"}),
+        ("queuectl.job", {"errors", "times"}),
+        ("queuectl.fields", {"errors", "times", "ranking", "config", "job"}),
     ],
 )
 def test_what_is_pure_knows_only_what_is_pure(module: str, allowed: set[str]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from test_order import new_job
 
 from queuectl.errors import InvalidInput
-from queuectl.job import NewJob, to_json
+from queuectl.fields import to_json
+from queuectl.job import NewJob
 from queuectl.preflight import Preflight
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs and lines are those of a POSIX shell")

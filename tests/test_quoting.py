@@ -16,7 +16,7 @@ import pytest
 from processes import job
 
 from queuectl.errors import InvalidInput
-from queuectl.job import check_windows_directory
+from queuectl.fields import check_windows_directory
 from queuectl.platforms.shells import Verbatim, batch_line, builtin_line, exact_argv, first_word, switches
 
 from .conftest import ROOT, Cli

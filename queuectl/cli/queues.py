@@ -10,7 +10,8 @@ from queuectl import render
 from queuectl.cli.options import as_json as json_option
 from queuectl.config import parse_rate
 from queuectl.errors import InvalidInput, brief
-from queuectl.job import State, checked_id
+from queuectl.fields import checked_id
+from queuectl.job import State
 from queuectl.queue import Queue
 from queuectl.storage import QueueRow
 

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from queuectl.errors import InvalidInput
-from queuectl.job import CHECKS
+from queuectl.fields import CHECKS
 
 # A group of a shell's, `{ echo a; echo b; }`: a space after the brace, and an end of a command before the other one.
 GROUP = re.compile(r"\{\s.*[;&\n]\s*\}", re.DOTALL)

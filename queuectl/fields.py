@@ -1,0 +1,293 @@
+"""What a user hands in: the checks on each field of a job, and the job that they make."""
+
+import ntpath
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from queuectl.config import MOST_RETRIES, MOST_SECONDS, NO_SHELL, SHELLS, Settings
+from queuectl.errors import InvalidInput, brief
+from queuectl.job import ANY, DEFAULT_QUEUE, HIGHEST_PRIORITY, LAST, Job, Need, NewJob, State
+from queuectl.times import Millis, parse_duration, parse_time
+
+LONGEST_ID = 100
+LONGEST_LABEL = 200
+LONGEST_COMMAND = 100_000
+LONGEST_WINDOWS_DIRECTORY = 258
+ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+
+
+def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) -> NewJob:
+    """A new job from its fields, by the names that the options and the JSON keys share."""
+    values: dict[str, Any] = {}
+    for name, value in fields.items():
+        check = CHECKS.get(name) or unknown(name)
+        if value is not None:
+            values[name] = check(value)
+    if "command" not in values:
+        raise InvalidInput('No command. Write: queuectl enqueue "echo hello"')
+    if "run_at" in values and "delay" in values:
+        raise InvalidInput("Both run_at and delay are given. Keep one of them")
+    command = values["command"]
+    listed = isinstance(command, list)
+    run_at = values.get("run_at")
+    if "delay" in values:
+        run_at = now + round(values["delay"] * 1000)
+    directory = os.path.abspath(os.path.join(cwd, values.get("cwd", "")))
+    shell = values.get("shell")
+    if listed and shell not in (None, NO_SHELL):
+        raise InvalidInput("shell is given, and several arguments run without one. Write the command as one line")
+    if os.name == "nt":
+        check_windows_directory(directory, NO_SHELL if listed else shell or settings.shell)
+    elif shell == NO_SHELL and not listed:
+        check_words(command)
+    return NewJob(
+        id=values.get("id"),
+        command=command_line(command) if listed else command,
+        argv=to_json(command) if listed else None,
+        priority=values.get("priority", settings.priority),
+        max_retries=values.get("max_retries", settings.max_retries),
+        timeout=values.get("timeout", settings.timeout),
+        backoff_base=values.get("backoff_base", settings.backoff_base),
+        run_at=run_at,
+        cwd=directory,
+        env=to_json(values["env"]) if values.get("env") else None,
+        label=values.get("label"),
+        unique_key=values.get("unique"),
+        needs=needs(values),
+        shell=shell,
+        no_retry_on=values.get("no_retry_on"),
+        jitter=values.get("jitter", 0),
+        no_rerun=int(values.get("no_rerun", False)),
+        queue=values.get("queue", DEFAULT_QUEUE),
+    )
+
+
+def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[str, Any]:
+    """The columns of a job that waits which these fields change; none of them can be taken away."""
+    fixed = {"id", "unique", "depends_on", "after_any", "after_failed"}.intersection(fields)
+    if fixed:
+        raise InvalidInput(f"{min(fixed)} cannot be changed. Cancel the job, and enqueue another")
+    if not any(value is not None for value in fields.values()):
+        raise InvalidInput("Nothing to change. Name what is to be different, e.g. --priority 9")
+    defaults = Settings(job.max_retries, job.backoff_base, timeout=job.timeout, priority=job.priority)
+    wanted = parse({"command": job.command, **fields}, defaults, cwd, now)._asdict()
+    columns = {"delay": "run_at"}
+    given = [columns.get(name, name) for name, value in fields.items() if value is not None]
+    found = {name: wanted[name] for name in given}
+    return {**found, "argv": wanted["argv"]} if "command" in found else found
+
+
+def needs(values: Mapping[str, Any]) -> tuple[Need, ...]:
+    """The jobs that this one waits for, each once."""
+    wanted = {"after_failed": State.DEAD.value, "after_any": ANY, "depends_on": State.COMPLETED.value}
+    found = {job_id: Need(job_id, wanted[name]) for name in wanted for job_id in values.get(name, ())}
+    return tuple(found.values())
+
+
+def unknown(name: str) -> Callable[[Any], Any]:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name).lower().replace("-", "_"), CHECKS, 1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(CHECKS)}"
+    raise InvalidInput(f"Unknown key {name!r}. {hint}")
+
+
+def checked_id(value: Any, name: str = "id") -> str:
+    if not isinstance(value, str) or not re.fullmatch(ID, value) or len(value) > LONGEST_ID:
+        raise InvalidInput(
+            f"{name} cannot be {brief(value)}. It takes 1 to {LONGEST_ID} letters, digits, '.', '_' and '-', "
+            "and begins with a letter, a digit or '_'"
+        )
+    return value
+
+
+def checked_new_id(value: Any) -> str:
+    if checked_id(value) == LAST:
+        raise InvalidInput(f"id cannot be {LAST!r}: that is what the newest job is called. Choose another")
+    return str(value)
+
+
+def checked_ids(name: str) -> Callable[[Any], list[str]]:
+    def check(value: Any) -> list[str]:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, (list, tuple)):
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes the id of a job, or a list of ids")
+        return [checked_id(job_id) for job_id in given]
+
+    return check
+
+
+def short_text(name: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_LABEL or not value.isprintable():
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes 1 to {LONGEST_LABEL} letters on one line")
+        return clean(name, value.strip())
+
+    return check
+
+
+def checked_command(value: Any) -> Any:
+    if isinstance(value, list):
+        if not value or not all(isinstance(part, str) for part in value) or not value[0].strip():
+            raise InvalidInput("command as a list takes the program and its arguments, all of them text")
+        for part in value:
+            clean("command", part)
+    elif not isinstance(value, str):
+        raise InvalidInput(f"command cannot be {brief(value)}. It takes a line for the shell, or a list of arguments")
+    elif not value.strip():
+        raise InvalidInput('The command is blank. Write: queuectl enqueue "echo hello"')
+    else:
+        clean("command", value)
+    return value
+
+
+def clean(name: str, text: str) -> str:
+    """Text that a process can be given and that UTF-8 can carry."""
+    if "\0" in text:
+        raise InvalidInput(f"{name} holds a NUL byte, which no command can take. Remove it")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is not valid UTF-8. Put it in a script and enqueue that") from None
+    if size > LONGEST_COMMAND:
+        raise InvalidInput(f"{name} is longer than {LONGEST_COMMAND:,} bytes. Put it in a script and enqueue that")
+    return text
+
+
+def whole_number(name: str, least: int, most: int, accepts: str) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidInput(f"{name} cannot be {brief(value)}. It takes {accepts}")
+        return value
+
+    return check
+
+
+def checked_backoff_base(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1000:
+        raise InvalidInput(f"backoff_base cannot be {brief(value)}. It takes a number from 0 to 1000")
+    return float(value)
+
+
+def checked_time(value: Any) -> Millis:
+    if not isinstance(value, str):
+        raise InvalidInput(f'run_at cannot be {brief(value)}. It takes a time such as "2027-01-31T02:00:00"')
+    return parse_time(value)
+
+
+def checked_delay(value: Any) -> float:
+    if type(value) in (int, float) or isinstance(value, str):
+        return parse_duration(str(value))
+    raise InvalidInput(f'delay cannot be {brief(value)}. It takes a duration such as 90, "10m" or "2h30m"')
+
+
+def checked_cwd(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"cwd cannot be {brief(value)}. It takes the path of a directory")
+    return clean("cwd", value)
+
+
+def check_windows_directory(path: str, shell: str) -> None:
+    """Whether Windows can start a program there, and this shell go there."""
+    if len(path) > LONGEST_WINDOWS_DIRECTORY:
+        raise InvalidInput(
+            f"{brief(path)} is {len(path)} characters long, and Windows starts no program in a directory of more than "
+            f"{LONGEST_WINDOWS_DIRECTORY}. Give it a short name with `subst X: DIRECTORY`, and use --cwd X:\\"
+        )
+    name = ntpath.basename(shell or os.environ.get("COMSPEC") or "cmd.exe").lower().removesuffix(".exe")
+    if path.startswith("\\\\") and name == "cmd":
+        share = ntpath.splitdrive(path)[0]
+        raise InvalidInput(
+            f"cmd.exe cannot run in {path}. Give the share a letter with `net use X: {share}` and use --cwd X:\\, "
+            "or leave cmd.exe out with --shell powershell or --shell none"
+        )
+
+
+def check_words(line: str) -> None:
+    from shlex import split
+
+    try:
+        split(line)
+    except ValueError as error:
+        raise InvalidInput(f"Without a shell the line cannot be split into words: {error}. Mend its quotes") from None
+
+
+def checked_codes(value: Any) -> str:
+    """Exit codes as a list, a number, or text with commas."""
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    codes = [str(code).strip() for code in given]
+    if not codes or not all(re.fullmatch(r"\d{1,10}", code, re.ASCII) for code in codes):
+        raise InvalidInput(f"no_retry_on cannot be {brief(value)}. It takes exit codes, e.g. 2,64")
+    return ",".join(dict.fromkeys(str(int(code)) for code in codes))
+
+
+def checked_jitter(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= 1:
+        raise InvalidInput(f"jitter cannot be {brief(value)}. It takes a number from 0 to 1: a part of the wait")
+    return float(value)
+
+
+def checked_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"no_rerun cannot be {brief(value)}. It takes true or false")
+    return value
+
+
+def checked_env(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise InvalidInput(f"env cannot be {brief(value)}. It takes names and values, all of them text")
+    for name, text in value.items():
+        if not name or "=" in name:
+            raise InvalidInput(f"env holds the name {name!r}. A name is not empty and has no '=' in it")
+        clean("env", name)
+        clean("env", text)
+    return value
+
+
+def checked_shell(value: Any) -> str:
+    if not isinstance(value, str) or value.lower() not in SHELLS:
+        raise InvalidInput(f"shell cannot be {brief(value)}. It takes {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+    return value.lower()
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "id": checked_new_id,
+    "command": checked_command,
+    "priority": whole_number("priority", 1, HIGHEST_PRIORITY, "a whole number from 1 to 10"),
+    "max_retries": whole_number("max_retries", 0, MOST_RETRIES, "a whole number from 0"),
+    "timeout": whole_number("timeout", 0, MOST_SECONDS, "whole seconds, 0 for no limit"),
+    "backoff_base": checked_backoff_base,
+    "run_at": checked_time,
+    "delay": checked_delay,
+    "cwd": checked_cwd,
+    "env": checked_env,
+    "label": short_text("label"),
+    "unique": short_text("unique"),
+    "depends_on": checked_ids("depends_on"),
+    "after_any": checked_ids("after_any"),
+    "after_failed": checked_ids("after_failed"),
+    "shell": checked_shell,
+    "no_retry_on": checked_codes,
+    "jitter": checked_jitter,
+    "no_rerun": checked_flag,
+    "queue": lambda value: checked_id(value, "queue"),
+}
+
+
+def command_line(argv: list[str]) -> str:
+    """A list of arguments as one would type it on this platform."""
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return list2cmdline(argv)
+    from shlex import join
+
+    return join(argv)
+
+
+def to_json(value: Any) -> str:
+    from json import dumps
+
+    return dumps(value)
