@@ -26,6 +26,15 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def as_typed(seconds: float) -> str:
+    """The duration as one would type it: `1h30m`."""
+    text, left = "", seconds
+    for unit in "dhm":
+        count, left = divmod(left, UNIT_SECONDS[unit])
+        text += f"{count:g}{unit}" if count else ""
+    return f"{text}{left:g}s" if left or not text else text
+
+
 def parse_time(text: str) -> Millis:
     """The moment that an ISO 8601 text names; without an offset it is local time."""
     iso = text.strip()
