@@ -400,17 +400,22 @@ WHERE state = 'processing' AND state <> 'pending' AND NOT EXISTS (SELECT 1 FROM 
 -- recurring jobs
 
 -- schedules: all of them
-SELECT name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, next_at,
-    last_at, last_seq
-FROM schedules ORDER BY name;
+SELECT {schedule} FROM schedules ORDER BY name;
+
+-- schedule: one of them
+SELECT {schedule} FROM schedules WHERE name = :name;
+
+-- hold_schedule: whoever finds its occurrence still to be taken has it, and nobody else until the transaction ends
+SELECT {schedule} FROM schedules WHERE name = :name {for_update};
+
+-- next_schedules: what comes next
+SELECT {schedule} FROM schedules WHERE is_paused = 0 ORDER BY next_at LIMIT :limit;
 
 -- next_occurrence: when a worker has to look again
 SELECT next_at FROM schedules WHERE is_paused = 0 ORDER BY next_at LIMIT 1;
 
 -- due_schedules: those whose time has come
-SELECT name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, next_at,
-    last_at, last_seq
-FROM schedules WHERE is_paused = 0 AND next_at <= :now ORDER BY next_at LIMIT 100;
+SELECT {schedule} FROM schedules WHERE is_paused = 0 AND next_at <= :now ORDER BY next_at LIMIT 100;
 
 -- add_schedule: a name has one schedule
 INSERT INTO schedules (
@@ -420,17 +425,17 @@ INSERT INTO schedules (
     :next_at
 ) ON CONFLICT (name) DO NOTHING;
 
--- pause_schedule: or resume it, from this occurrence on
-UPDATE schedules SET is_paused = :is_paused, next_at = :next_at WHERE name = :name;
+-- move_schedule: what comes of it, and when it comes next
+UPDATE schedules SET
+    is_paused = :is_paused, next_at = :next_at, last_at = :last_at, last_seq = :last_seq, note = :note
+WHERE name = :name;
+
+-- shift_schedules: the clock was set by :delta. What comes every so often goes on as if it was not; a cron time is an
+-- appointment on the wall clock, and stays where it is
+UPDATE schedules SET next_at = next_at + :delta WHERE every_seconds IS NOT NULL;
 
 -- remove_schedule: the jobs that came of it stay
 DELETE FROM schedules WHERE name = :name;
-
--- take_occurrence: whoever moves the schedule on has this occurrence, and nobody else
-UPDATE schedules SET next_at = :following_at WHERE name = :name AND next_at = :next_at AND is_paused = 0;
-
--- occurred: what came of it
-UPDATE schedules SET last_at = :last_at, last_seq = :last_seq WHERE name = :name;
 
 -- named queues
 

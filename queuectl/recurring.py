@@ -1,21 +1,32 @@
-"""Recurring jobs: make them, stop them, and enqueue what is due. Any worker does it; each occurrence comes once."""
+"""Recurring jobs: make them, stop them, and enqueue what is due. Any worker does it; each occurrence comes once.
+
+A schedule that cannot be read any more makes no job, and says why; it keeps nobody from anything else.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from queuectl.errors import InvalidInput, QueueError
+from queuectl.errors import InvalidInput, QueueError, ScheduleNotFound
 from queuectl.fields import checked_id, parse
 from queuectl.job import Job, NewJob
 from queuectl.recurrence import Rule
-from queuectl.storage import Added, Schedule, Storage
+from queuectl.storage import Added, Occurrence, Schedule, Storage
 from queuectl.times import Millis
 
 RUN_ONCE, SKIP = "run-once", "skip"
 LATE_SECONDS = 60.0  # later than this an occurrence was missed
 NOT_HERE = ("id", "run_at", "depends_on", "after_any", "after_failed")
+
+
+def check_fields(fields: Mapping[str, Any]) -> None:
+    """Whether a job that recurs can have them."""
+    for key in NOT_HERE:
+        if key in fields:
+            raise InvalidInput(f"{key} does not go with a job that recurs. Leave it out")
 
 
 def add(
@@ -29,13 +40,10 @@ def add(
     may_overlap: bool = False,
 ) -> Schedule:
     """A new schedule of the job that these fields describe; its jobs get this environment."""
-    for key in NOT_HERE:
-        if key in fields:
-            raise InvalidInput(f"{key} does not go with a job that recurs. Leave it out")
     storage.queue(job.queue)
     now = storage.clock.now()
     schedule = Schedule(
-        name=checked_id(name),
+        name=checked_id(name, "name"),
         cron=rule.cron,
         every_seconds=rule.every_seconds,
         tz=rule.tz,
@@ -53,45 +61,52 @@ def add(
     return schedule
 
 
-def pause(storage: Storage, name: str) -> None:
-    schedule = storage.schedule(name)
-    storage.pause_schedule(schedule, True, schedule.next_at)
-
-
 def resume(storage: Storage, name: str) -> Schedule:
     """Let it come again; what would have come meanwhile was not missed."""
     schedule = storage.schedule(name)
-    storage.pause_schedule(schedule, False, rule_of(schedule).next_after(storage.clock.now(), schedule.created_at))
+    storage.resume_schedule(schedule, rule_of(schedule).next_after(storage.clock.now(), schedule.next_at))
     return storage.schedule(name)
 
 
 def run_now(storage: Storage, name: str) -> Added:
     """Enqueue its job once, now; when it comes next stays as it is."""
-    schedule = storage.schedule(name)
-    added = storage.occur(schedule, schedule.next_at, job_of(schedule, storage), is_extra=True)
-    if added is None:
-        raise QueueError(f"The last job of schedule {name!r} has not ended, or another has its key. Wait for it")
-    return added
-
-
-def remove(storage: Storage, name: str) -> None:
-    storage.remove_schedule(storage.schedule(name).name)
+    occurred = storage.occur_now(name, job_of(storage.schedule(name), storage))
+    if occurred.job is None:
+        raise QueueError(f"Schedule {name!r} was not run: {occurred.note}. Wait for it")
+    return occurred.job
 
 
 def last_job(storage: Storage, schedule: Schedule) -> Job | None:
     return None if schedule.last_seq is None else storage.glance_at(schedule.last_seq)
 
 
-def enqueue_due(storage: Storage) -> list[tuple[str, Added | None]]:
-    """Enqueue what is due: each schedule once, however many occurrences were missed; None where it was passed over."""
-    found: list[tuple[str, Added | None]] = []
-    for schedule in storage.due_schedules():
-        now = storage.clock.now()
-        is_late = now - schedule.next_at > LATE_SECONDS * 1000
-        job = None if is_late and schedule.missed == SKIP else job_of(schedule, storage)
-        following_at = rule_of(schedule).next_after(now, schedule.created_at)
-        found.append((schedule.name, storage.occur(schedule, following_at, job)))
-    return found
+def enqueue_due(storage: Storage) -> list[Occurrence]:
+    """Let come what is due: each schedule once, however many occurrences were missed."""
+    occurred = [occur(storage, schedule) for schedule in storage.due_schedules()]
+    return [one for one in occurred if one is not None]
+
+
+def occur(storage: Storage, schedule: Schedule) -> Occurrence | None:
+    now = max(storage.clock.now(), schedule.next_at)  # the clock may have been set back since we looked
+    following_at, job, note = None, None, None
+    try:
+        following_at = rule_of(schedule).next_after(now, schedule.next_at)
+        if schedule.missed == SKIP and now - schedule.next_at > LATE_SECONDS * 1000:
+            note = "no worker was up when it came"
+        else:
+            job = job_of(schedule, storage)
+    except (InvalidInput, ValueError) as error:
+        note = str(error)
+    return storage.occur(schedule, following_at, job, note)
+
+
+def realign(storage: Storage) -> None:
+    """Bring back what would come much too late, because the clock was set back since it came last."""
+    now = storage.clock.now()
+    for schedule in storage.schedules():
+        with suppress(InvalidInput, ScheduleNotFound):  # what cannot be read says so when its time comes
+            if not schedule.is_paused and rule_of(schedule).is_astray(schedule.next_at, now):
+                storage.move_schedule(schedule, rule_of(schedule).next_after(now, schedule.next_at))
 
 
 def job_of(schedule: Schedule, storage: Storage) -> NewJob:
@@ -103,8 +118,8 @@ def rule_of(schedule: Schedule) -> Rule:
 
 
 def next_times(schedule: Schedule, now: Millis, count: int) -> list[Millis]:
-    """When it comes, from its next occurrence on."""
-    found = [schedule.next_at]
-    while len(found) < count:
-        found.append(rule_of(schedule).next_after(max(found[-1], now), schedule.created_at))
+    """When it comes, from its next occurrence on; none while it is paused."""
+    found = [] if schedule.is_paused else [schedule.next_at]
+    while found and len(found) < count:
+        found.append(rule_of(schedule).next_after(max(found[-1], now), schedule.next_at))
     return found

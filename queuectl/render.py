@@ -14,8 +14,8 @@ from queuectl.estimates import NOTHING, Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
-from queuectl.storage import Link, Run
-from queuectl.times import Millis, clock_time, iso, short, spoken
+from queuectl.storage import Link, Run, Schedule
+from queuectl.times import Millis, as_typed, clock_time, iso, short, spoken
 
 if TYPE_CHECKING:
     from queuectl.autostart import Autostart
@@ -232,6 +232,53 @@ def job_details(job: Job, past: Past) -> str:
 def facts_text(facts: Sequence[tuple[str, str]]) -> str:
     """A line for each fact that there is."""
     return "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
+
+
+# --- what recurs ---
+
+
+def schedule_json(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "every_seconds": schedule.every_seconds,
+        "tz": schedule.tz or None,
+        "command": json.loads(schedule.fields)["command"],
+        "cwd": schedule.cwd,
+        "missed": schedule.missed,
+        "overlap": bool(schedule.may_overlap),
+        "paused": bool(schedule.is_paused),
+        "created_at": iso(schedule.created_at),
+        "next_at": None if schedule.is_paused else iso(schedule.next_at),
+        "last_at": iso(schedule.last_at),
+        "note": schedule.note,
+    }
+
+
+def schedule_table(schedules: Sequence[Schedule]) -> str:
+    rows = [
+        (
+            one.name,
+            rule_text(one),
+            "paused" if one.is_paused else short(one.next_at),
+            f"none: {one.note}" if one.note else short(one.last_at),
+            one_line(one.command),
+        )
+        for one in schedules
+    ]
+    return table(rows, ["schedule", "when", "next", "last", "command"])
+
+
+def rule_text(schedule: Schedule) -> str:
+    if schedule.every_seconds is not None:
+        return f"every {as_typed(schedule.every_seconds)}"
+    return f"{schedule.cron} ({schedule.tz})"
+
+
+def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
+    """What comes next, under what there is now."""
+    rows = [(clock_time(one.next_at, now), one.name, rule_text(one), one_line(one.command)) for one in schedules]
+    return table(rows, ["next", "schedule", "when", "command"])
 
 
 # --- workers ---

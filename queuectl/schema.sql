@@ -190,7 +190,8 @@ CREATE TABLE schedules (
     created_at    INTEGER NOT NULL,
     next_at       INTEGER NOT NULL,
     last_at       INTEGER,
-    last_seq      INTEGER                -- the job that came of the last occurrence
+    last_seq      INTEGER,               -- the job that came of the last occurrence
+    note          TEXT                   -- why none came of a later one
 );
 
 CREATE INDEX schedules_due ON schedules (next_at) WHERE is_paused = 0;

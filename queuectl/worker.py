@@ -94,7 +94,8 @@ class WorkerProcess:
         self._pause = self._retry_at = 0.0  # while the database cannot be used
         self._longest_pause = LONGEST_RETRY_SECONDS
         self._environments: dict[str | None, dict[str, str]] = {}
-        self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = self._tidy_at = 0.0
+        self._looked_at = self._heartbeat_at = self._recovered_at = self._woken_at = 0.0
+        self._tidy_at = self._realign_at = 0.0
 
     def work(self) -> None:
         job: Job | None = None
@@ -200,6 +201,7 @@ class WorkerProcess:
         while not (self.stop.asked or self._patiently(self.storage.changed)):
             due_seconds = look_seconds if due is None else (due - self.storage.clock.now()) / 1000
             if due_seconds <= 0 or self.storage.clock_was_set():
+                self._looked_at = 0.0  # it may be something that recurs, which is housekeeping
                 return
             seconds = min(due_seconds, look_seconds)
             self._patiently(partial(self.storage.wait, seconds))
@@ -221,14 +223,18 @@ class WorkerProcess:
         self._looked_at = now
         self.guardian.check()
         self._read_stop_request()
+        was_set = self.storage.clock_was_set()
         if (
-            self.storage.clock_was_set()
+            was_set
             or self.storage.unsynced_seconds() >= SYNC_SECONDS
             or now - self._heartbeat_at >= self.storage.settings().heartbeat_interval
         ):
             self._beat()
         if now >= self._tidy_at:
             self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self.storage, self.home) else TIDY_SECONDS)
+        if was_set or now >= self._realign_at:
+            self._realign_at = now + TIDY_SECONDS
+            self._realign()
         occurred = self._enqueue_due()
         if now - self._recovered_at < RECOVER_SECONDS:
             return occurred
@@ -238,6 +244,13 @@ class WorkerProcess:
             self.log.warning(f"worker {worker} died; job {job.id} is {verdict.state}: {verdict.error_message}")
         return occurred or bool(recovered)
 
+    def _realign(self) -> None:
+        """What recurs goes by the clock on the wall, which may have been set, also while no worker was up."""
+        if self.storage.next_occurrence() is not None:
+            from queuectl.recurring import realign
+
+            realign(self.storage)
+
     def _enqueue_due(self) -> bool:
         """What recurs and is due; True if a job was put in line."""
         due = self.storage.next_occurrence()
@@ -245,10 +258,10 @@ class WorkerProcess:
             return False
         from queuectl.recurring import enqueue_due
 
-        found = enqueue_due(self.storage)
-        for name, added in found:
-            self.log.info(f"schedule {name}: " + (f"job {added.id} enqueued" if added else "passed over"))
-        return any(added for _, added in found)
+        occurred = enqueue_due(self.storage)
+        for name, job, note in occurred:
+            self.log.info(f"schedule {name}: " + (f"job {job.id} enqueued" if job else f"passed over: {note}"))
+        return any(job for _, job, _ in occurred)
 
     def _read_stop_request(self) -> None:
         if self.stop.signals:

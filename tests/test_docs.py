@@ -288,7 +288,7 @@ SHAPES: dict[str, Shape] = {
     "list": each("", JOB),
     "dlq list": each("", JOB),
     "show": JOB | documented("What only show has"),
-    "status": documented("Status") | each("workers", WORKER),
+    "status": documented("Status") | each("workers", WORKER) | each("next", SCHEDULE),
     "worker list": each("", WORKER),
     "worker health": each("", WORKER),
     "worker autostart status": documented("Autostart"),

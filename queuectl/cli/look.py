@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,11 @@ from queuectl.estimates import forecast, forecast_of
 from queuectl.job import State
 from queuectl.metrics import measure
 from queuectl.queue import Queue
-from queuectl.times import clock_time, iso
+from queuectl.selection import Selection
+from queuectl.storage import Schedule
+from queuectl.times import Millis, clock_time, iso
+
+COMING_SHOWN = 5  # of what recurs
 
 counting = click.IntRange(min=1, max=100_000)
 
@@ -28,6 +33,11 @@ def open_queue() -> Queue:
     except QueueMoved as moved:
         click.echo(f"{moved}.", err=True)
     return queue
+
+
+def tell_coming(coming: Sequence[Schedule], now: Millis) -> None:
+    if coming:
+        click.echo(f"\n{render.coming_text(coming, now)}")
 
 
 @click.command()
@@ -53,9 +63,13 @@ def status(watching: bool, as_json: bool) -> None:
     counts, standings = queue.status()
     expected = forecast(queue.storage)
     end_at = expected.end_of_all(counts["pending"] + counts["processing"] + counts["failed"])
+    coming = queue.storage.next_schedules(COMING_SHOWN)
     if as_json:
         workers = [render.worker_json(standing, expected) for standing in standings]
-        click.echo(render.to_json({"jobs": counts, "workers": workers, "expected_end_at": iso(end_at)}))
+        following = [render.schedule_json(schedule) for schedule in coming]
+        click.echo(
+            render.to_json({"jobs": counts, "workers": workers, "expected_end_at": iso(end_at), "next": following})
+        )
         return
     click.echo(
         render.table([[f"{count:,}" for count in counts.values()]], [render.state_text(State(name)) for name in counts])
@@ -68,6 +82,7 @@ def status(watching: bool, as_json: bool) -> None:
         if standings
         else "No worker is running. Start one with: queuectl worker start"
     )
+    tell_coming(coming, expected.now)
 
 
 @click.command("list")
@@ -92,6 +107,8 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
         click.echo(render.job_table(jobs, expected))
     else:
         click.echo(none(wanted))
+    if not as_json and wanted in (Selection(), Selection(State.PENDING)):
+        tell_coming(queue.storage.next_schedules(COMING_SHOWN), expected.now)
 
 
 @click.command()

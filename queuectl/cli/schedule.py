@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -13,7 +12,6 @@ from queuectl.cli.options import as_json as json_option
 from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.queue import Queue, captured_environment
 from queuectl.recurrence import parse_rule
-from queuectl.storage import Schedule
 from queuectl.times import iso, short
 
 NEXT_SHOWN = 5
@@ -68,6 +66,7 @@ def add(
     queue = Queue()
     rule = parse_rule(cron, every, tz, queue.storage.clock.now())
     fields = dict(job_fields(options), command=command_of(command, line))
+    recurring.check_fields(fields)
     job = queue.checked([fields], strict=strict, warn=tell)[0]
     made = recurring.add(queue.storage, name, rule, fields, job, captured_environment(), missed, overlap)
     click.echo(f"Schedule {made.name} comes next at {short(made.next_at)}.")
@@ -84,13 +83,9 @@ def list_schedules(as_json: bool) -> None:
     """
     found = Queue().storage.schedules()
     if as_json:
-        click.echo(render.to_json([schedule_json(one) for one in found]))
+        click.echo(render.to_json([render.schedule_json(one) for one in found]))
     elif found:
-        rows = [
-            (one.name, str(recurring.rule_of(one)), next_text(one), short(one.last_at), render.one_line(one.command))
-            for one in found
-        ]
-        click.echo(render.table(rows, ["name", "when", "next", "last", "command"]))
+        click.echo(render.schedule_table(found))
     else:
         click.echo("Nothing recurs. Let something: queuectl schedule add --help")
 
@@ -108,19 +103,21 @@ def show(name: str, as_json: bool) -> None:
     queue = Queue()
     found = queue.storage.schedule(name)
     last = recurring.last_job(queue.storage, found)
-    times = [] if found.is_paused else recurring.next_times(found, queue.storage.clock.now(), NEXT_SHOWN)
+    times = recurring.next_times(found, queue.storage.clock.now(), NEXT_SHOWN)
     if as_json:
-        shape = dict(schedule_json(found), last_job=last.id if last else None, next_times=[iso(at) for at in times])
+        shape = render.schedule_json(found)
+        shape.update(last_job=last.id if last else None, next_times=[iso(at) for at in times])
         click.echo(render.to_json(shape))
         return
     facts = [
         ("schedule", found.name + (" (paused)" if found.is_paused else "")),
-        ("when", str(recurring.rule_of(found))),
+        ("when", render.rule_text(found)),
         ("command", found.command),
         ("directory", found.cwd),
         ("missed", found.missed),
         ("overlap", "yes" if found.may_overlap else "no"),
         ("last", short(found.last_at) + (f", job {last.id}: {last.state}" if last else "")),
+        ("no job", found.note or ""),
         *(("next" if number == 0 else "", short(at)) for number, at in enumerate(times)),
     ]
     click.echo(render.facts_text(facts))
@@ -135,7 +132,7 @@ def pause(name: str) -> None:
     Example:
       queuectl schedule pause backup
     """
-    recurring.pause(Queue().storage, name)
+    Queue().storage.pause_schedule(name)
     click.echo(f"Schedule {name} is paused.")
 
 
@@ -172,27 +169,5 @@ def remove(name: str) -> None:
     Example:
       queuectl schedule remove backup
     """
-    recurring.remove(Queue().storage, name)
+    Queue().storage.remove_schedule(name)
     click.echo(f"Schedule {name} is removed.")
-
-
-def next_text(found: Schedule) -> str:
-    return "paused" if found.is_paused else short(found.next_at)
-
-
-def schedule_json(found: Schedule) -> dict[str, Any]:
-    fields = json.loads(found.fields)
-    return {
-        "name": found.name,
-        "cron": found.cron,
-        "every_seconds": found.every_seconds,
-        "tz": found.tz or None,
-        "command": fields["command"],
-        "cwd": found.cwd,
-        "missed": found.missed,
-        "overlap": bool(found.may_overlap),
-        "paused": bool(found.is_paused),
-        "created_at": iso(found.created_at),
-        "next_at": None if found.is_paused else iso(found.next_at),
-        "last_at": iso(found.last_at),
-    }

@@ -7,7 +7,7 @@ from queuectl.database import checked, database_url, is_postgres, sqlite_path
 from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
-from queuectl.storage.base import Added, Storage
+from queuectl.storage.base import Added, Occurrence, Storage
 from queuectl.storage.reading import (
     AFTER_ALL_JOBS,
     COMMAND_LETTERS,
@@ -29,6 +29,7 @@ __all__ = [
     "Added",
     "EndedRun",
     "Link",
+    "Occurrence",
     "QueueRow",
     "Run",
     "Schedule",

@@ -30,6 +30,14 @@ class Added(NamedTuple):
     is_new: bool = True  # or it stands for another that came before, under the same key
 
 
+class Occurrence(NamedTuple):
+    """What came of an occurrence of a schedule: a job, or why none did."""
+
+    schedule: str
+    job: Added | None
+    note: str | None
+
+
 class Edge(NamedTuple):
     """A new job's row, the row of one that it waits for, how that must end, and what that is by now."""
 
@@ -167,29 +175,47 @@ class Storage(Schedules):
 
     @insistent
     def occur(
-        self, schedule: Schedule, following_at: Millis, job: NewJob | None, is_extra: bool = False
-    ) -> Added | None:
-        """One occurrence of a schedule: enqueued by the first who comes, if there is a job to be made of it.
+        self, schedule: Schedule, following_at: Millis | None, job: NewJob | None, note: str | None = None
+    ) -> Occurrence | None:
+        """The occurrence of a schedule that is due: of the first who comes, and None for all others.
 
-        It is passed over while the job of the last one has not ended, unless they may overlap. An extra one comes
-        whenever it is asked for.
+        A job is enqueued, unless there is none to be made of it, as the note says, or that of the last occurrence has
+        not ended and they may not overlap. Where no other follows, the schedule is paused.
         """
         counts = no_counts()
         with self.transaction() as moment:
-            taken = dict(name=schedule.name, next_at=schedule.next_at, following_at=following_at)
-            mine = is_extra or self.change("take_occurrence", **taken)
-            last = None if schedule.last_seq is None else self.glance_at(schedule.last_seq)
-            is_going = last is not None and not last.state.has_ended
-            if not mine or job is None or (is_going and not schedule.may_overlap):
+            row = self.run("hold_schedule", name=schedule.name).fetchone()
+            held = None if row is None else Schedule(*row)
+            if held is None or held.is_paused or held.next_at != schedule.next_at:
                 return None
+            paused, next_at = (1, held.next_at) if following_at is None else (0, following_at)
+            return self._occur(held._replace(is_paused=paused, next_at=next_at, note=note), job, moment, counts)
+
+    @insistent
+    def occur_now(self, name: str, job: NewJob) -> Occurrence:
+        """One more occurrence of a schedule, whatever its time."""
+        counts = no_counts()
+        with self.transaction() as moment:
+            return self._occur(self._held_schedule(name)._replace(note=None), job, moment, counts)
+
+    def _occur(self, schedule: Schedule, job: NewJob | None, moment: Moment, counts: Counts) -> Occurrence:
+        last = None if schedule.last_seq is None else self.glance_at(schedule.last_seq)
+        stored: Sequence[NewJob] = ()
+        if job is not None and last is not None and not last.state.has_ended and not schedule.may_overlap:
+            schedule = schedule._replace(note=f"the job of the last one, {last.id}, has not ended")
+        elif job is not None:
             stored, _ = self._without_doubles([job._replace(queue=self._queue_of(job))])
-            if not stored:  # another job has its key
-                return None
+            if not stored:
+                schedule = schedule._replace(note=f"another job waits or runs under its key {job.unique_key!r}")
+        new = None
+        if stored:
             self.run("use_environment", hash=schedule.environment, now=moment.now)
             [row] = self._store(stored, schedule.environment, moment, counts)
             self._count(counts)
-            self.run("occurred", name=schedule.name, last_at=moment.now, last_seq=row["seq"])
-        return added(row)
+            schedule = schedule._replace(last_at=moment.now, last_seq=row["seq"])
+            new = added(row)
+        self._move(schedule)
+        return Occurrence(schedule.name, new, schedule.note)
 
     def forget_environments(self) -> None:
         """Remove those that were last used before any job came that is still there, and by no schedule."""

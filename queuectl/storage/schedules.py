@@ -26,6 +26,7 @@ class Schedule(NamedTuple):
     next_at: Millis
     last_at: Millis | None = None
     last_seq: int | None = None
+    note: str | None = None  # why no job came of the last occurrence
 
 
 class Schedules(Acts):
@@ -34,13 +35,20 @@ class Schedules(Acts):
         return [Schedule(*row) for row in self.run("schedules").fetchall()]
 
     def schedule(self, name: str) -> Schedule:
-        found = {schedule.name: schedule for schedule in self.schedules()}
-        if name not in found:
-            from difflib import get_close_matches
+        row = self.run("schedule", name=name).fetchone() if name.isascii() else None
+        if row is None:
+            raise self._no_schedule(name)
+        return Schedule(*row)
 
-            near = get_close_matches(name, found, 1)
-            raise ScheduleNotFound(name, near[0] if near else None)
-        return found[name]
+    def _no_schedule(self, name: str) -> ScheduleNotFound:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [schedule.name for schedule in self.schedules()], 1)
+        return ScheduleNotFound(name, near[0] if near else None)
+
+    def next_schedules(self, limit: int) -> list[Schedule]:
+        """Those that come next, the first one first."""
+        return [Schedule(*row) for row in self.run("next_schedules", limit=limit).fetchall()]
 
     def next_occurrence(self) -> Millis | None:
         """When the next recurring job comes."""
@@ -48,6 +56,7 @@ class Schedules(Acts):
         return found
 
     def due_schedules(self) -> list[Schedule]:
+        """Those whose time has come, or the first of them: who has taken these looks again."""
         return [Schedule(*row) for row in self.run("due_schedules", now=self.clock.now()).fetchall()]
 
     def add_schedule(self, schedule: Schedule, environment: Mapping[str, str]) -> None:
@@ -55,12 +64,41 @@ class Schedules(Acts):
             kept = schedule._replace(environment=self.keep_environment(environment, moment.now))
             if not self.change("add_schedule", **kept._asdict()):
                 raise DuplicateSchedule(schedule.name)
+            self.entered += 1  # whoever sleeps is to know when it comes
 
-    def pause_schedule(self, schedule: Schedule, is_paused: bool, next_at: Millis) -> None:
-        """Stop it coming, or let it come again, from this occurrence on."""
+    def pause_schedule(self, name: str) -> None:
+        """Stop it from coming."""
         with self.transaction():
-            self.run("pause_schedule", name=schedule.name, is_paused=int(is_paused), next_at=next_at)
+            self._move(self._held_schedule(name)._replace(is_paused=1))
+
+    def resume_schedule(self, schedule: Schedule, next_at: Millis) -> None:
+        """Let one that is paused come again, from this occurrence on."""
+        with self.transaction():
+            held = self._held_schedule(schedule.name)
+            if held.is_paused:
+                self._move(held._replace(is_paused=0, next_at=next_at, note=None))
+                self.entered += 1
+
+    def move_schedule(self, schedule: Schedule, next_at: Millis) -> bool:
+        """Let it come at another time, unless that was changed meanwhile."""
+        with self.transaction():
+            held = self._held_schedule(schedule.name)
+            is_same = held.next_at == schedule.next_at and not held.is_paused
+            if is_same:
+                self._move(held._replace(next_at=next_at))
+        return is_same
 
     def remove_schedule(self, name: str) -> None:
         with self.transaction():
+            self._held_schedule(name)
             self.run("remove_schedule", name=name)
+
+    def _held_schedule(self, name: str) -> Schedule:
+        """As it is now, and stays until the transaction ends."""
+        row = self.run("hold_schedule", name=name).fetchone() if name.isascii() else None
+        if row is None:
+            raise self._no_schedule(name)
+        return Schedule(*row)
+
+    def _move(self, schedule: Schedule) -> None:
+        self.run("move_schedule", **schedule._asdict())

@@ -14,13 +14,17 @@ TOTALS = [
     *(f"event_{event}" for event in ("enqueued", "started", "completed", "failed", "dead", "cancelled")),
 ]
 PARAMETER = r":(\w+)"
+SCHEDULE_COLUMNS = (
+    "name, cron, every_seconds, tz, fields, command, cwd, environment, missed, may_overlap, is_paused, created_at, "
+    "next_at, last_at, last_seq, note"
+)
 JOB_COLUMNS = ", ".join(Job._fields[: Job._fields.index("output")])
 
 
 def queries(dialect: Mapping[str, str]) -> dict[str, str]:
     """Each named statement of queries.sql, as this engine puts it."""
     totals = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TOTALS)
-    words = dict(dialect, job=JOB_COLUMNS, totals=totals, promoted=str(PROMOTED))
+    words = dict(dialect, job=JOB_COLUMNS, schedule=SCHEDULE_COLUMNS, totals=totals, promoted=str(PROMOTED))
     found: dict[str, str] = {}
     for block in _read("queries.sql").split("\n\n"):
         heading, _, statement = block.partition("\n")

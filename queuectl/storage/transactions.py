@@ -222,6 +222,7 @@ class Transactions(Reader):
             delta = offset - int(seen[2])
             if abs(delta) > STEP:
                 self.run("shift_times", delta=delta, millis=self.settings().aging_rule.millis)
+                self.run("shift_schedules", delta=delta)
         if seen[0] != self.boot_id or abs(offset - int(seen[2])) > STEP:
             self.run("set_meta", name="clock", value=f"{self.boot_id} {offset}")
         self._clock_offset = offset
