@@ -13,6 +13,7 @@ if not __package__:  # started as a file: the package is to be found, and not wh
 
 import argparse
 import time
+from collections.abc import Callable
 
 from queuectl import platforms
 from queuectl.errors import QueueError, StorageError
@@ -40,9 +41,9 @@ def main() -> int:
             start(home, options.count, log)
         return 0
     except QueueError as error:
-        log.error(str(error))
+        log.say("failed", error=str(error))
     except Exception:
-        log.exception("the workers could not be started or stopped")
+        log.say_failed("logon_failed")
     return 1
 
 
@@ -51,14 +52,19 @@ def start(home: Home, count: int, log: EventLog) -> None:
     with platforms.locked(os.path.join(home.root, "autostart.lock")):
         storage = patiently_opened(home, log)
         here = [worker for worker, found in conditions(storage) if found is Condition.ALIVE and is_here(worker)]
-        up = WorkerManager(home, storage, log.info).start(max(0, count - len(here)))
-    log.info(f"{len(here)} workers were there, {len(up)} were started")
+        log.write_as(storage.settings().log_format)
+        up = WorkerManager(home, storage, tell_to(log)).start(max(0, count - len(here)))
+    log.say("logon_done", there=len(here), started=len(up))
 
 
 def stop(home: Home, log: EventLog) -> None:
     storage = open_storage(home)
-    for name, _ in WorkerManager(home, storage, log.info).stop(storage.settings().stop_grace):
-        log.info(f"worker {name} has stopped")
+    for name, _ in WorkerManager(home, storage, tell_to(log)).stop(storage.settings().stop_grace):
+        log.say("logon_stopped", stopped=name)
+
+
+def tell_to(log: EventLog) -> Callable[[str], None]:
+    return lambda line: log.say("logon_told", said=line)
 
 
 def patiently_opened(home: Home, log: EventLog) -> Storage:
@@ -69,7 +75,7 @@ def patiently_opened(home: Home, log: EventLog) -> Storage:
         except StorageError as error:
             if time.monotonic() > give_up:
                 raise
-            log.warning(f"{error}; trying again")
+            log.say("database_away", error=str(error))
             time.sleep(RETRY_SECONDS)
 
 

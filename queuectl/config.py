@@ -66,6 +66,7 @@ class Settings(NamedTuple):
     keep_completed: str = "forever"
     max_log_bytes: int = 0
     rate: str = ""
+    log_format: str = "text"
 
     @property
     def rate_rule(self) -> Rate | None:
@@ -81,6 +82,7 @@ class Settings(NamedTuple):
 
 
 FOREVER = "forever"
+LOG_TEXT, LOG_JSON = "text", "json"
 
 
 class Setting(NamedTuple):
@@ -130,6 +132,12 @@ def keeping(text: str) -> str:
         if not wanted[-1:].isalpha():  # days, or seconds?
             raise ValueError
     return wanted
+
+
+def log_format(text: str) -> str:
+    if text.lower() not in (LOG_TEXT, LOG_JSON):
+        raise ValueError
+    return text.lower()
 
 
 def is_there(shell: str) -> bool:
@@ -182,6 +190,7 @@ SETTINGS: dict[str, Setting] = {
         "how much the files of whole outputs may take; the oldest go",
     ),
     "rate": Setting(rate, RATE_ACCEPTED, "how many jobs may start in a time, over all queues"),
+    "log_format": Setting(log_format, "text or json", "how the workers write their logs"),
 }
 
 

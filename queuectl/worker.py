@@ -27,7 +27,7 @@ from queuectl.database import database_url, is_postgres
 from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
-from queuectl.job import AFTER_VARIABLES, Job, Outcome, State
+from queuectl.job import AFTER_VARIABLES, Job, Outcome, State, after_run
 from queuectl.liveness import LEASE_HEARTBEATS
 from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
@@ -66,7 +66,7 @@ class StopRequest:
     def ask(self, grace_seconds: float) -> None:
         deadline = time.monotonic() + grace_seconds
         if self.deadline is None:
-            self.log.info(f"stopping; the job in hand has {grace_seconds:g} s")
+            self.log.say("worker_stopping", grace_seconds=grace_seconds)
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
 
     @property
@@ -126,20 +126,21 @@ class WorkerProcess:
         return self.storage.claim(self.name) if self.storage.has_work() else None
 
     def _run(self, job: Job) -> Outcome:
-        self.log.info(f"job {job.id}: try {job.attempts} started")
+        self.log.say("job_started", job)
         mark, environment = run_mark(self.storage, job), self._environment(job)
         return self.runner.run(job, mark, environment, self.storage.known_settings, partial(self._watch, job))
 
     def _finish(self, job: Job, outcome: Outcome) -> Job | None:
         """Store the outcome, and take the next job unless it is time to stop."""
-        said = outcome.reason or ("not run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
-        self.log.info(f"job {job.id}: try {job.attempts} ended after {outcome.duration_seconds:.3f} s: {said}")
+        reason = outcome.reason or ("not run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
+        more = ended_facts(job, outcome) if self.log.is_json else {}
+        self.log.say("job_ended", job, duration_seconds=outcome.duration_seconds, reason=reason, **more)
         put_back = outcome.state is State.PENDING
         next_for = None if put_back or self.stop.asked else self.name
         try:
             following = self._patiently(partial(self.storage.finish, job, outcome, next_for))
         except LeaseLost as error:
-            self.log.warning(str(error))
+            self.log.say("job_refused", job, error=str(error))
             self._is_unsure = True  # it may have been stored the first time, and the answer lost with the connection
             return None
         self.processed += not put_back
@@ -230,6 +231,7 @@ class WorkerProcess:
             or now - self._heartbeat_at >= self.storage.settings().heartbeat_interval
         ):
             self._beat()
+        self.log.write_as(self.storage.known_settings.log_format)
         if now >= self._tidy_at:
             self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self.storage, self.home) else TIDY_SECONDS)
         if was_set or now >= self._realign_at:
@@ -241,7 +243,8 @@ class WorkerProcess:
         self._recovered_at = now
         recovered = recover(self.storage, self.home)
         for worker, job, verdict in recovered:
-            self.log.warning(f"worker {worker} died; job {job.id} is {verdict.state}: {verdict.error_message}")
+            state, reason = verdict.state.value, verdict.error_message
+            self.log.say("job_recovered", job, lost_worker=worker, state=state, reason=reason)
         return occurred or bool(recovered)
 
     def _realign(self) -> None:
@@ -260,7 +263,10 @@ class WorkerProcess:
 
         occurred = enqueue_due(self.storage)
         for name, job, note in occurred:
-            self.log.info(f"schedule {name}: " + (f"job {job.id} enqueued" if job else f"passed over: {note}"))
+            if job is None:
+                self.log.say("schedule_passed_over", schedule=name, reason=note)
+            else:
+                self.log.say("schedule_enqueued", schedule=name, enqueued=job.id)
         return any(job for _, job, _ in occurred)
 
     def _read_stop_request(self) -> None:
@@ -281,11 +287,11 @@ class WorkerProcess:
             if self.storage.is_shared:
                 self.guardian.extend(lease_began + LEASE_HEARTBEATS * interval)
         elif self.storage.is_shared:
-            self.log.warning("this worker was taken for dead while it was out of touch; it joins again")
+            self.log.say("worker_rejoined")
             self._is_outcast = True
             self.storage.add_worker(identity(self.name, self.storage))
         else:
-            self.log.error("the queue no longer knows this worker")
+            self.log.say("worker_unknown")
             self.stop.ask(0)
 
     def _bring_to_disk(self) -> None:
@@ -310,20 +316,25 @@ class WorkerProcess:
 
     def _be_away(self, error: Exception) -> float:
         """The database cannot be used: say so, and how long to leave it alone."""
-        self._complain(f"{error}; trying again")
+        self._complain(str(error))
         self._pause = min(2 * self._pause, LONGEST_RETRY_SECONDS, self._longest_pause) or SHORTEST_RETRY_SECONDS
         return self._pause
 
     def _be_back(self) -> None:
         if self._pause:
             self._pause, self._complaint = 0.0, ""
-            self.log.info("the database can be used again")
+            self.log.say("database_back")
 
-    def _complain(self, line: str) -> None:
+    def _complain(self, error: str) -> None:
         """Say what is wrong, and not ten times a second."""
-        if (line, time.monotonic() - self._complained_at < COMPLAIN_SECONDS) != (self._complaint, True):
-            self.log.error(line)
-            self._complaint, self._complained_at = line, time.monotonic()
+        if (error, time.monotonic() - self._complained_at < COMPLAIN_SECONDS) != (self._complaint, True):
+            self.log.say("database_away", error=error)
+            self._complaint, self._complained_at = error, time.monotonic()
+
+
+def ended_facts(job: Job, outcome: Outcome) -> dict[str, Any]:
+    """What a program is told of a run besides; unless the job is cancelled at the last moment, it becomes this."""
+    return {"exit_code": outcome.exit_code, "outcome": after_run(job, outcome, 0, 0).outcome}
 
 
 def told_of(before: Job) -> dict[str, str]:
@@ -343,15 +354,15 @@ def main() -> int:
     home = open_home()
     # Before the database is opened: a guardian has no business with it.
     guardian = runs.Guardian(is_leased=is_postgres(database_url(home)))
-    log = EventLog(home.worker_log(options.name), options.foreground)
+    log = EventLog(home.worker_log(options.name), options.name, options.foreground)
     if not options.foreground:
         let_go_of_stdio()
     try:
         return serve(options.name, home, guardian, log, options.queue)
     except QueueError as error:
-        log.error(str(error))
+        log.say("failed", error=str(error))
     except Exception:
-        log.exception("the worker failed")
+        log.say_failed("worker_failed")
     return 1
 
 
@@ -363,13 +374,14 @@ def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog, queues:
         signal.signal(number, worker.stop.on_signal)
     try:
         storage.add_worker(identity(name, storage))
-        log.info(f"up, pid {os.getpid()}")
+        log.write_as(storage.known_settings.log_format)
+        log.say("worker_up", pid=os.getpid())
         worker.work()
     finally:
         worker.runner.close()
     storage.remove_worker(name)
     storage.close()
-    log.info(f"stopped after {worker.processed} jobs")
+    log.say("worker_stopped", processed=worker.processed)
     return 0
 
 

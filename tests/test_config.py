@@ -47,6 +47,8 @@ GOOD = [
     ("rate", " 10/S ", "10/s"),
     ("rate", "90 / min", "90 / min"),
     ("rate", "1000/s", "1000/s"),
+    ("log_format", "text", "text"),
+    ("log_format", " JSON ", "json"),
 ]
 BAD = [
     *(("max_retries", text) for text in ("abc", "", "-1", "1.5", "1000001", "nan", "0x10", "9" * 5000)),
@@ -63,6 +65,7 @@ BAD = [
     ("shell", "/bin/sh\0"),
     *(("keep_completed", text) for text in ("", "30", "never", "-1d", "1y", "101y")),
     *(("max_log_bytes", text) for text in ("abc", "-1", "1.5", "5GB", "forever")),
+    *(("log_format", text) for text in ("", "xml", "1")),
     *(("rate", text) for text in ("abc", "10", "0/s", "-1/s", "1.5/s", "1001/s", "10/d", "/s", "10/s/s")),
 ]
 
@@ -84,6 +87,7 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         "keep_completed": "forever",
         "max_log_bytes": 0,
         "rate": "",
+        "log_format": "text",
     }
 
 

@@ -272,11 +272,11 @@ def test_a_log_that_is_open_grows_on_and_is_rotated_later(tmp_path: Path, monkey
     log = EventLog(str(path))
     with open(path):
         for _ in range(12):
-            log.info("x" * 80)
+            log.say("failed", error="x" * 80)
         assert not list(tmp_path.glob("*.log.*"))
         assert path.read_text().count("could not be rotated") == 1
     for _ in range(10):
-        log.info("y" * 80)
+        log.say("failed", error="y" * 80)
     assert [found.name for found in tmp_path.glob("*.log.*")] == ["worker.log.1"]
     os.close(log._file)
 
