@@ -35,6 +35,9 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
     if "delay" in values:
         run_at = now + round(values["delay"] * 1000)
     directory = os.path.abspath(os.path.join(cwd, values.get("cwd", "")))
+    no_rerun = values.get("no_rerun", False)
+    if no_rerun and values.get("max_retries"):
+        raise InvalidInput("Both no_rerun and max_retries are given: what must not run twice is not retried. Keep one")
     shell = values.get("shell")
     if listed and shell not in (None, NO_SHELL):
         raise InvalidInput("shell is given, and several arguments run without one. Write the command as one line")
@@ -47,7 +50,7 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         command=command_line(command) if listed else command,
         argv=to_json(command) if listed else None,
         priority=values.get("priority", settings.priority),
-        max_retries=values.get("max_retries", settings.max_retries),
+        max_retries=0 if no_rerun else values.get("max_retries", settings.max_retries),
         timeout=values.get("timeout", settings.timeout),
         backoff_base=values.get("backoff_base", settings.backoff_base),
         run_at=run_at,
@@ -59,7 +62,7 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         shell=shell,
         no_retry_on=values.get("no_retry_on"),
         jitter=values.get("jitter", 0),
-        no_rerun=int(values.get("no_rerun", False)),
+        no_rerun=int(no_rerun),
         queue=values.get("queue", DEFAULT_QUEUE),
     )
 
@@ -215,12 +218,15 @@ def check_words(line: str) -> None:
 
 
 def checked_codes(value: Any) -> str:
-    """Exit codes as a list, a number, or text with commas."""
+    """Exit codes as a list, a number, or text with commas; a signal's is negative, and Windows has 32 bits of them."""
     given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-    codes = [str(code).strip() for code in given]
-    if not codes or not all(re.fullmatch(r"\d{1,10}", code, re.ASCII) for code in codes):
+    texts = [str(code).strip() for code in given]
+    codes = [int(text) for text in texts if re.fullmatch(r"-?\d{1,10}", text, re.ASCII)]
+    if not codes or len(codes) < len(texts) or not -(2**31) <= min(codes) <= max(codes) < 2**32:
         raise InvalidInput(f"no_retry_on cannot be {brief(value)}. It takes exit codes, e.g. 2,64")
-    return ",".join(dict.fromkeys(str(int(code)) for code in codes))
+    if os.name == "nt":  # where -1 and 4294967295 are two names of one code
+        codes = [code % 2**32 for code in codes]
+    return ",".join(dict.fromkeys(map(str, codes)))
 
 
 def checked_jitter(value: Any) -> float:

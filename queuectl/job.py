@@ -163,7 +163,7 @@ def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chanc
     reason = outcome.reason or f"exit code {outcome.exit_code}"
     if outcome.exit_code is not None and str(outcome.exit_code) in (job.no_retry_on or "").split(","):
         return Verdict(State.DEAD, "dead", f"{reason}, which is not retried")
-    if job.attempts > job.max_retries:
+    if job.no_rerun or job.attempts > job.max_retries:
         return Verdict(State.DEAD, "dead", reason)
     return Verdict(State.FAILED, "failed", reason, now + backoff_millis(job, max_backoff, chance))
 

@@ -34,7 +34,7 @@ describing = all_of(
     click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
     click.option("--jitter", type=float, help="Up to this part of the wait is added to it by chance; 0 to 1."),
     click.option("--no-retry-on", metavar="CODES", help="Exit codes that are not retried, e.g. 2,64."),
-    click.option("--no-rerun", is_flag=True, default=None, help="Never start it twice: a lost run makes it dead."),
+    click.option("--no-rerun", is_flag=True, default=None, help="Never start it twice, however it ends."),
     click.option("--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."),
     click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
     click.option("--cwd", help="The directory to run in, instead of this one."),
