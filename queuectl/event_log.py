@@ -14,6 +14,7 @@ from typing import Any
 from queuectl.config import LOG_JSON
 from queuectl.files import replace
 from queuectl.job import Job
+from queuectl.tracing import trace_id
 
 MOST_BYTES, FILES_KEPT = 1_000_000, 3
 INFO, WARNING, ERROR = "INFO", "WARNING", "ERROR"
@@ -35,6 +36,7 @@ EVENTS: Mapping[str, tuple[str, str]] = {
     "schedule_passed_over": (INFO, "schedule %(schedule)s: passed over: %(reason)s"),
     "database_away": (ERROR, "%(error)s; trying again"),
     "database_back": (INFO, "the database can be used again"),
+    "traces_not_sent": (WARNING, "traces cannot be sent: %(error)s"),
     "log_not_rotated": (WARNING, "this log could not be rotated, and grows on: %(error)s"),
     "failed": (ERROR, "%(error)s"),
     "logon_done": (INFO, "%(there)d workers were there, %(started)d were started"),
@@ -101,6 +103,8 @@ class EventLog:
         found: dict[str, Any] = {"time": at, "level": EVENTS[event][0].lower(), "event": event, "worker": self._worker}
         if job is not None:
             found.update(job=job.id, queue=job.queue, attempt=job.attempts, lease=job.lease)
+            if job.traceparent:
+                found["trace_id"] = trace_id(job.traceparent)
         return dumps({**found, **fields}) + "\n"
 
     def _show(self, line: str) -> None:

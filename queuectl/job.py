@@ -12,7 +12,10 @@ MOST_LOST_IN_A_ROW = 3
 HIGHEST_PRIORITY = 10
 # What a run finds in its environment, and no other run may.
 AFTER_VARIABLES = ("QUEUECTL_AFTER_ID", "QUEUECTL_AFTER_STATE", "QUEUECTL_AFTER_EXIT_CODE")
-RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID", *AFTER_VARIABLES)
+TRACEPARENT, TRACESTATE = "TRACEPARENT", "TRACESTATE"
+RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID", *AFTER_VARIABLES, TRACEPARENT, TRACESTATE)
+OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+TRACE_SIGNS = (TRACEPARENT, "OTEL_TRACES_EXPORTER", *OTLP_ENDPOINTS)  # without any of them there are no traces
 
 
 class State(str, Enum):
@@ -76,6 +79,7 @@ class Job(NamedTuple):
     jitter: float
     no_rerun: int
     queue: str
+    traceparent: str | None
     output: str | None = None
     stderr: str | None = None
     waiting_time: int = 0
@@ -126,6 +130,7 @@ class NewJob(NamedTuple):
     jitter: float = 0
     no_rerun: int = 0
     queue: str = DEFAULT_QUEUE
+    traceparent: str | None = None
 
 
 class Outcome(NamedTuple):

@@ -99,12 +99,12 @@ SELECT variables, machine FROM environments WHERE hash = :hash;
 -- add: a new job; in line at once if its rank is given, else waiting for run_at
 INSERT INTO jobs (
     seq, id, command, argv, state, priority, max_retries, timeout, backoff_base, attempts, lost, lease,
-    cwd, environment, env, queue, label, unique_key, shell, no_retry_on, jitter, no_rerun, waits_for, dependents,
-    woken_by, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
+    cwd, environment, env, queue, label, unique_key, shell, no_retry_on, jitter, no_rerun, traceparent, waits_for,
+    dependents, woken_by, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
 ) VALUES (
     :seq, :id, :command, :argv, 'pending', :priority, :max_retries, :timeout, :backoff_base, 0, 0, 0,
-    :cwd, :environment, :env, :queue, :label, :unique_key, :shell, :no_retry_on, :jitter, :no_rerun, :waits_for,
-    :dependents, :woken_by, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
+    :cwd, :environment, :env, :queue, :label, :unique_key, :shell, :no_retry_on, :jitter, :no_rerun, :traceparent,
+    :waits_for, :dependents, :woken_by, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
 ) ON CONFLICT DO NOTHING;
 
 -- seq_of: whose id this is

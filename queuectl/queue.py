@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from queuectl.database import checked, configure, database_url, masked
 from queuectl.errors import InvalidInput, NoJobs, QueueError, WrongState
 from queuectl.fields import changes, clean, parse
 from queuectl.home import open_home
-from queuectl.job import LAST, RUN_VARIABLES, Job, NewJob, State
+from queuectl.job import LAST, RUN_VARIABLES, TRACE_SIGNS, Job, NewJob, State
 from queuectl.preflight import Preflight, existing
 from queuectl.selection import Page, Selection, find, find_all
 from queuectl.storage import Added, Link, Run, Storage, open_storage
@@ -82,7 +83,7 @@ class Queue:
         new = self.checked(jobs, defaults, strict, warn)
         if any(need.id == LAST for job in new for need in job.needs):
             new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
-        return self.storage.add(new, captured_environment())
+        return self.storage.add(traced(new), captured_environment())
 
     def checked(
         self,
@@ -301,6 +302,16 @@ def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, An
     if given & {"delay", "run_at"}:
         given |= {"delay", "run_at"}
     return {**fields, **{name: value for name, value in defaults.items() if name not in given}}
+
+
+def traced(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+    """The jobs in the trace that they are enqueued in, or each in one of its own where traces are wanted."""
+    if not any(name in os.environ for name in TRACE_SIGNS) and "opentelemetry.trace" not in sys.modules:
+        return jobs
+    from queuectl.tracing import begun, context
+
+    found = context()
+    return [job._replace(traceparent=found or begun()) for job in jobs]
 
 
 def check_shells(jobs: Iterable[NewJob]) -> None:

@@ -16,6 +16,7 @@ from queuectl.job import Job, NewJob
 from queuectl.recurrence import Rule
 from queuectl.storage import Added, Occurrence, Schedule, Storage
 from queuectl.times import Millis
+from queuectl.tracing import begun
 
 RUN_ONCE, SKIP = "run-once", "skip"
 LATE_SECONDS = 60.0  # later than this an occurrence was missed
@@ -110,7 +111,8 @@ def realign(storage: Storage) -> None:
 
 
 def job_of(schedule: Schedule, storage: Storage) -> NewJob:
-    return parse(json.loads(schedule.fields), storage.settings(), schedule.cwd, storage.clock.now())
+    job = parse(json.loads(schedule.fields), storage.settings(), schedule.cwd, storage.clock.now())
+    return job._replace(traceparent=begun())
 
 
 def rule_of(schedule: Schedule) -> Rule:

@@ -16,6 +16,7 @@ from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
 from queuectl.storage import Link, Run, Schedule
 from queuectl.times import Millis, as_typed, clock_time, iso, short, spoken
+from queuectl.tracing import trace_id
 
 if TYPE_CHECKING:
     from queuectl.autostart import Autostart
@@ -116,6 +117,7 @@ def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -
         "label": job.label,
         "unique": job.unique_key,
         "waits_for": job.waits_for,
+        "trace_id": trace_id(job.traceparent),
         "expected_start_at": iso(expected.start_at),
         "expected_end_at": iso(expected.end_at),
     }
@@ -213,6 +215,7 @@ def job_details(job: Job, past: Past) -> str:
         ("worker", job.worker or ""),
         ("label", job.label or ""),
         ("unique key", job.unique_key or ""),
+        ("trace", trace_id(job.traceparent) or ""),
         ("waits for" if job.waits_for else "waited for", names_text(past.needs)),
         ("before", ", ".join(link.id for link in past.dependents[:MOST_NAMED])),
     ]

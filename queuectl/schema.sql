@@ -199,3 +199,5 @@ CREATE INDEX schedules_due ON schedules (next_at) WHERE is_paused = 0;
 ALTER TABLE jobs ADD COLUMN no_retry_on TEXT;
 ALTER TABLE jobs ADD COLUMN jitter REAL NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN no_rerun INTEGER NOT NULL DEFAULT 0;
+-- the trace that it is part of, as W3C puts it
+ALTER TABLE jobs ADD COLUMN traceparent TEXT;

@@ -27,13 +27,14 @@ from queuectl.database import database_url, is_postgres
 from queuectl.errors import LeaseLost, QueueError, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
-from queuectl.job import AFTER_VARIABLES, Job, Outcome, State, after_run
+from queuectl.job import AFTER_VARIABLES, TRACEPARENT, Job, Outcome, State, after_run
 from queuectl.liveness import LEASE_HEARTBEATS
 from queuectl.platforms import runs
 from queuectl.recovery import recover, run_mark
 from queuectl.runner import OUT_OF_TOUCH, Interruption, Runner
 from queuectl.storage import Storage, Worker, open_storage
 from queuectl.tidying import tidy
+from queuectl.tracing import Tracer, handed_on, is_configured
 
 LOOK_SECONDS = 0.1  # between two looks at the stop request while busy
 IDLE_LOOK_SECONDS = 1.0  # and while idle, when a change of the database tells of it at once
@@ -86,6 +87,7 @@ class WorkerProcess:
         self.storage = storage
         self.guardian = guardian
         self.runner = Runner(home, name, guardian)
+        self.tracer: Tracer | None = None
         self.stop = StopRequest(log)
         self.processed = self._processed_told = 0
         self._is_outcast = False  # taken for dead, and its job given to somebody else
@@ -128,6 +130,10 @@ class WorkerProcess:
     def _run(self, job: Job) -> Outcome:
         self.log.say("job_started", job)
         mark, environment = run_mark(self.storage, job), self._environment(job)
+        if self.tracer is not None:
+            environment = {**environment, TRACEPARENT: self.tracer.begin(job, self.name)}
+        elif job.traceparent is not None:
+            environment = {**environment, TRACEPARENT: handed_on(job.traceparent)}
         return self.runner.run(job, mark, environment, self.storage.known_settings, partial(self._watch, job))
 
     def _finish(self, job: Job, outcome: Outcome) -> Job | None:
@@ -135,6 +141,8 @@ class WorkerProcess:
         reason = outcome.reason or ("not run" if outcome.exit_code is None else f"exit code {outcome.exit_code}")
         more = ended_facts(job, outcome) if self.log.is_json else {}
         self.log.say("job_ended", job, duration_seconds=outcome.duration_seconds, reason=reason, **more)
+        if self.tracer is not None:
+            self.tracer.end(job, outcome)
         put_back = outcome.state is State.PENDING
         next_for = None if put_back or self.stop.asked else self.name
         try:
@@ -193,6 +201,7 @@ class WorkerProcess:
 
     def _idle(self) -> None:
         """Until something has changed, a job is due, or it is time to stop."""
+        self._send_spans()
         self._patiently(self._bring_to_disk)
         due = self._patiently(self._next_due)
         settings = self._patiently(lambda: self.storage.known_settings)
@@ -210,6 +219,13 @@ class WorkerProcess:
                 return
         self._woken_at = time.monotonic()
         self._looked_at = 0.0  # what has changed may be that it is to stop
+
+    def _send_spans(self) -> None:
+        if self.tracer is not None:
+            self.tracer.send()
+            complaint, self.tracer.complaint = self.tracer.complaint, ""
+            if complaint:
+                self.log.say("traces_not_sent", error=complaint)
 
     def _next_due(self) -> int | None:
         """When the next job's time comes, or the next one recurs."""
@@ -376,13 +392,26 @@ def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog, queues:
         storage.add_worker(identity(name, storage))
         log.write_as(storage.known_settings.log_format)
         log.say("worker_up", pid=os.getpid())
+        worker.tracer = tracer_if_wanted(log)
         worker.work()
     finally:
         worker.runner.close()
+        if worker.tracer is not None:
+            worker.tracer.close()
     storage.remove_worker(name)
     storage.close()
     log.say("worker_stopped", processed=worker.processed)
     return 0
+
+
+def tracer_if_wanted(log: EventLog) -> Tracer | None:
+    """Whatever is wrong with it is no reason not to work."""
+    if is_configured():
+        try:
+            return Tracer()
+        except Exception as error:
+            log.say("traces_not_sent", error=str(error))
+    return None
 
 
 def identity(name: str, storage: Storage) -> Worker:
