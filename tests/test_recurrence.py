@@ -13,7 +13,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from queuectl import recurrence
@@ -88,6 +88,7 @@ def test_what_comes_every_hour_comes_in_both_hours_of_the_same_name() -> None:
     assert found == ["02:00 CEST", "02:00 CET", "03:00 CET", "04:00 CET"]
 
 
+@settings(deadline=None)
 @given(
     zone=some.sampled_from(ZONES),
     year=some.integers(2024, 2030),
@@ -113,6 +114,7 @@ FIELDS = [
 ]
 
 
+@settings(deadline=None)
 @given(
     line=some.tuples(*FIELDS).map(" ".join),
     zone=some.sampled_from(ZONES),

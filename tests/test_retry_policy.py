@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ def test_after_a_restart_of_the_machine_it_is_dead_and_another_is_pending(storag
     from queuectl.home import Home
 
     storage.add([new(id="once", no_rerun=True), new(id="again")])
-    here = (platforms.pid_space(), __import__("socket").gethostname())
+    here = (platforms.pid_space(), socket.gethostname())
     now = storage.clock.now()
     for name in ("w1", "w2"):
         storage.add_worker(Worker(name, 1, "1", "another boot", *here, now, now - 10**9, 0, None))
