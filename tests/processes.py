@@ -13,7 +13,7 @@ from conftest import Cli
 from queuectl.home import Home
 from queuectl.platforms import start_time
 from queuectl.storage.base import Storage
-from queuectl.storage.reading import Worker
+from queuectl.storage.rows import Worker
 
 
 def open_queue(cli: Cli) -> Storage:

@@ -28,7 +28,7 @@ from queuectl.home import open_home
 from queuectl.job import Job, Outcome, State
 from queuectl.platforms import runs
 from queuectl.storage.postgres import PostgresStorage
-from queuectl.storage.reading import Worker
+from queuectl.storage.rows import Worker
 from queuectl.storage.transactions import no_counts
 from queuectl.worker import WorkerProcess, identity
 

@@ -21,7 +21,7 @@ from queuectl.liveness import Condition
 from queuectl.storage import sqlite as sqlite_engine
 from queuectl.storage import transactions
 from queuectl.storage.base import Storage
-from queuectl.storage.reading import Worker
+from queuectl.storage.rows import Worker
 from queuectl.storage.sql import migrations
 
 Connect = Callable[[], Storage]

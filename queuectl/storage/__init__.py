@@ -8,19 +8,10 @@ from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Occurrence, Storage
-from queuectl.storage.reading import (
-    AFTER_ALL_JOBS,
-    COMMAND_LETTERS,
-    MOST_COUNTED,
-    EndedRun,
-    Link,
-    QueueRow,
-    Run,
-    Turn,
-    Worker,
-    cursor_after,
-)
+from queuectl.storage.reading import MOST_COUNTED
+from queuectl.storage.rows import COMMAND_LETTERS, EndedRun, Link, QueueRow, Run, Turn, Worker
 from queuectl.storage.schedules import Schedule
+from queuectl.storage.ways import AFTER_ALL_JOBS, cursor_after
 
 __all__ = [
     "AFTER_ALL_JOBS",

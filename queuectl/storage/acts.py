@@ -12,7 +12,7 @@ from queuectl.errors import WrongState
 from queuectl.job import DEFAULT_QUEUE, Job, NewJob, State
 from queuectl.ranking import PROMOTED, before_all
 from queuectl.storage.queues import Queues
-from queuectl.storage.reading import as_job
+from queuectl.storage.rows import as_job
 from queuectl.storage.transactions import Counts, Moment, insistent, no_counts
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
 from queuectl.job import HIGHEST_PRIORITY, Job, Need, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
-from queuectl.storage.reading import Worker, as_job
+from queuectl.storage.rows import Worker, as_job
 from queuectl.storage.schedules import Schedule, Schedules
 from queuectl.storage.transactions import USE_MILLIS, Collision, Counts, Moment, insistent, no_counts
 from queuectl.times import Millis

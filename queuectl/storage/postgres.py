@@ -22,7 +22,7 @@ from queuectl.database import masked
 from queuectl.errors import StorageError
 from queuectl.job import Job
 from queuectl.storage.base import Storage
-from queuectl.storage.reading import Worker
+from queuectl.storage.rows import Worker
 from queuectl.storage.sql import PARAMETER, migrations
 from queuectl.storage.transactions import Collision, Counts, Moment
 

@@ -10,7 +10,7 @@ from typing import Any
 from queuectl.config import Rate
 from queuectl.errors import DuplicateQueue, QueueNotFound, WrongState
 from queuectl.job import DEFAULT_QUEUE
-from queuectl.storage.reading import EVERY_QUEUE, QueueRow
+from queuectl.storage.rows import EVERY_QUEUE, QueueRow
 from queuectl.storage.transactions import Moment, Transactions
 from queuectl.times import Millis
 

@@ -1,152 +1,23 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from queuectl import config
 from queuectl.clock import Clock
 from queuectl.config import Settings
-from queuectl.errors import InvalidInput, JobNotFound, QueueMoved, brief
+from queuectl.errors import JobNotFound, QueueMoved
 from queuectl.job import Job, State
+from queuectl.storage.rows import COMMAND_LETTERS, RANK, EndedRun, Link, QueueRow, Run, Turn, Worker, as_job
 from queuectl.storage.sql import TOTALS, queries
+from queuectl.storage.ways import AFTER_ALL_JOBS, LOWEST, cursor_after, place_of, ways_to
 from queuectl.times import Millis
 
 # A place in line is counted so far and no further.
 MOST_COUNTED = 1_000
-MOST_LOOKED_AT = 10_000
-COMMAND_LETTERS = 1_000  # of a command are enough to know it again
-AFTER_ALL_JOBS = 2**63 - 1
-STATE, RANK = Job._fields.index("state"), Job._fields.index("rank")
 CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
-STATES = {state.value: state for state in State}  # asking the Enum takes longer
-
-
-class Worker(NamedTuple):
-    """A row of `workers`: who it is, and how it is."""
-
-    name: str
-    pid: int
-    start_time: str
-    boot_id: str
-    pid_space: str
-    host: str
-    started_at: Millis
-    heartbeat_at: Millis
-    processed: int
-    stop_grace: float | None
-    queues: str | None = None  # those that it serves, with commas between them; None is all
-
-
-class Run(NamedTuple):
-    """A row of `runs`: one try that has ended."""
-
-    lease: int
-    attempt: int
-    worker: str | None
-    started_at: Millis
-    finished_at: Millis
-    duration_seconds: float
-    outcome: str
-    exit_code: int | None
-    error_message: str | None
-
-
-class EndedRun(NamedTuple):
-    """What figures and estimates are taken from."""
-
-    job_id: str
-    worker: str | None
-    started_at: Millis
-    finished_at: Millis
-    duration_seconds: float
-    waited_seconds: float
-    outcome: str
-    command: str  # its first COMMAND_LETTERS
-
-
-class Turn(NamedTuple):
-    """A place in line: whose it is, and what it runs."""
-
-    seq: int
-    command: str  # its first COMMAND_LETTERS
-
-
-class Link(NamedTuple):
-    """A job that another waits for, or that waits for another: what it is by now, and how the one must end."""
-
-    id: str
-    state: str
-    wanted: str
-    is_met: int
-
-
-class QueueRow(NamedTuple):
-    """A row of `queues`: what it lets start."""
-
-    name: str
-    is_paused: int = 0
-    run_limit: int | None = None
-    rate_text: str | None = None
-
-    @property
-    def rate(self) -> config.Rate | None:
-        return config.parse_rate(self.rate_text or "")
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.run_limit is not None or self.rate_text is not None
-
-
-EVERY_QUEUE = "*"  # the row that stands for all
-
-
-class Way(NamedTuple):
-    """A way through the jobs along an index: the query, what it goes by besides the job's number, where it begins."""
-
-    query: str
-    start: int
-    key: Callable[[Job], int | None] = lambda job: 0
-
-
-LOWEST = -(2**63)
-NEWEST = [Way("jobs", AFTER_ALL_JOBS)]
-IN_STATE = [Way("jobs_in_state", AFTER_ALL_JOBS)]
-NEWEST_LABELLED = [Way("jobs_labelled", AFTER_ALL_JOBS)]
-WAITING = [
-    Way("in_line", 0, lambda job: job.rank),
-    Way("later", 0, lambda job: job.due_at),
-    Way("blocked", 0),
-]
-
-
-def ways_to(state: State | None, label: str | None) -> list[Way]:
-    if label is not None:
-        return NEWEST_LABELLED
-    if state is State.PENDING:
-        return WAITING
-    return NEWEST if state is None else IN_STATE
-
-
-def cursor_after(job: Job, state: State | None, label: str | None) -> str:
-    """Where to go on after this job, on the way to jobs of this state and label."""
-    ways = ways_to(state, label)
-    number = 0
-    if ways is WAITING and job.rank is None:
-        number = 1 if job.due_at is not None else 2
-    return f"{number}:{ways[number].key(job)}:{job.seq}"
-
-
-def place_of(cursor: str, ways: Sequence[Way]) -> tuple[int, int, int]:
-    """Which way, and where on it."""
-    try:
-        number, key, seq = map(int, cursor.split(":"))
-        if not 0 <= number < len(ways) or not LOWEST <= min(key, seq) <= max(key, seq) <= AFTER_ALL_JOBS:
-            raise ValueError
-    except ValueError:
-        raise InvalidInput(f"{brief(cursor)} is not a cursor. Begin again without one") from None
-    return number, key, seq
 
 
 class Reader(ABC):
@@ -420,9 +291,3 @@ class Reader(ABC):
     def orphans(self) -> list[Job]:
         """What is in hand of workers that the queue does not know."""
         return [as_job(row) for row in self.run("orphans").fetchall()]
-
-
-def as_job(row: Sequence[Any]) -> Job:
-    values = list(row)
-    values[STATE] = STATES[values[STATE]]
-    return Job(*values)
