@@ -18,16 +18,17 @@ class Rate(NamedTuple):
     seconds: int
 
     @property
-    def interval_millis(self) -> int:
-        return self.seconds * 1000 // self.starts
+    def interval_millis(self) -> float:
+        """Between two starts, at an even pace."""
+        return self.seconds * 1000 / self.starts
 
     @property
-    def slack_millis(self) -> int:
-        """How far a start may come before its turn, so that workers which come late can make up for it."""
-        return max(self.interval_millis, 100)
+    def ahead_millis(self) -> int:
+        """How far quick starts may run ahead of the even pace, so that a worker that came late is made up for."""
+        return 100 if self.interval_millis < 1000 else 0
 
 
-RATE = r"(\d{1,6})\s*/\s*(s|m|h)(?:\w*)"
+RATE = r"(\d{1,7})\s*/\s*(s|sec|second|m|min|minute|h|hour)"
 RATE_ACCEPTED = "a rate such as 10/s, 100/m or 5/h (at most 1000/s), or nothing for none"
 
 
@@ -37,7 +38,7 @@ def parse_rate(text: str) -> Rate | None:
     if not text.strip():
         return None
     found = re.fullmatch(RATE, text.strip().lower(), re.ASCII)
-    rate = Rate(int(found[1]), UNIT_SECONDS[found[2]]) if found else Rate(0, 1)
+    rate = Rate(int(found[1]), UNIT_SECONDS[found[2][0]]) if found else Rate(0, 1)
     if not rate.starts or rate.interval_millis < 1:
         raise InvalidInput(f"rate cannot be {brief(text)}. It takes {RATE_ACCEPTED}")
     return rate

@@ -25,6 +25,9 @@ WHERE seq IN (
     UNION ALL SELECT seq FROM jobs WHERE state = 'processing' AND state <> 'pending'
 );
 
+-- shift_rates: and so does a start that a rate holds up
+UPDATE queues SET free_at = free_at + :delta;
+
 -- settings: only those that differ from their defaults have a row; and with them whether the queue has moved, so that
 -- every transaction hears of it without asking for more than it asks anyway
 SELECT name, value FROM settings UNION ALL SELECT name, value FROM meta WHERE name IN ('moved_to', 'moving_from');
@@ -445,10 +448,16 @@ SELECT name, is_paused, run_limit, rate FROM queues WHERE name <> '*' ORDER BY n
 -- running: how many of a queue's jobs run now; there are no more than workers
 SELECT COUNT(*) FROM jobs WHERE state = 'processing' AND state <> 'pending' AND queue = :queue;
 
--- hold_queue: nobody else starts a job in it until the transaction ends
+-- mark: what is locked from here on can be let go
+SAVEPOINT held;
+
+-- let_go: it is as if it had not been locked
+ROLLBACK TO SAVEPOINT held;
+
+-- hold_queue: nobody else starts a job in it until the transaction ends, or lets it go
 SELECT name FROM queues WHERE name = :name {for_update};
 
--- free_at: when its rate allows the start after the next
+-- free_at: when, at the even pace of its rate, the next start comes
 SELECT free_at FROM queues WHERE name = :name;
 
 -- set_free_at: a job was started

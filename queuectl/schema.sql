@@ -162,7 +162,7 @@ CREATE TABLE queues (
     is_paused INTEGER NOT NULL,
     run_limit INTEGER,                   -- how many of its jobs may run at once; NULL: any number
     rate      TEXT,                      -- how many may start in a time, e.g. 10/s
-    free_at   INTEGER NOT NULL           -- when the rate allows the start after the next
+    free_at   REAL NOT NULL              -- when, at the even pace of the rate, the next start comes
 );
 
 INSERT INTO queues VALUES ('*', 0, NULL, NULL, 0);

@@ -1,9 +1,9 @@
 """The rule that users are promised, written as plainly as can be: the oracle for the order in which jobs run.
 
 At each enqueue every waiting row that has entered the line is bumped; the largest sum of priority and waiting_time runs
-next, the oldest first; who was promoted before all others, the last one first. Who waits for others enters the line
-when they have ended as it wants, or is cancelled. It rewrites the whole queue each time, which is why queuectl itself
-does it another way.
+next, the oldest first; who was promoted before all others, the last one first. Who stands in a named queue that is
+paused or full is passed over. Who waits for others enters the line when they have ended as it wants, or is cancelled.
+It rewrites the whole queue each time, which is why queuectl itself does it another way.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ class Row:
     seq: int
     priority: int
     enqueued_tick: int
+    queue: str = "default"
     state: str = "pending"
     entered: bool = True
     due_at: int | None = None
@@ -35,22 +36,31 @@ class Row:
 
 
 @dataclass
+class Named:
+    """A named queue: whether any of its jobs may start, and how many at once."""
+
+    is_paused: int = 0
+    run_limit: int | None = None
+
+
+@dataclass
 class NaiveQueue:
     aging: Aging
     batch: int
     rows: dict[int, Row] = field(default_factory=dict)
+    named: dict[str, Named] = field(default_factory=lambda: {"default": Named()})
     tick: int = 0
     promotions: int = 0
 
-    def enqueue(self, now: int, jobs: list[tuple[int, int, int | None, dict[int, str]]]) -> None:
-        """Jobs are (seq, priority, run_at, needs)."""
+    def enqueue(self, now: int, jobs: list[tuple[int, int, int | None, dict[int, str], str]]) -> None:
+        """Jobs are (seq, priority, run_at, needs, queue)."""
         self._let_due_enter(now)
         self.tick += 1
         for row in self._waiting():
             row.enqueues += 1
-        for seq, priority, run_at, needs in jobs:
-            row = self.rows[seq] = Row(seq, priority, self.tick, entered=False, due_at=run_at, asked_for=needs)
-            row.needs = dict(needs)
+        for seq, priority, run_at, needs, queue in jobs:
+            row = self.rows[seq] = Row(seq, priority, self.tick, queue, entered=False, due_at=run_at)
+            row.asked_for, row.needs = needs, dict(needs)
             self._look_at_needs(now, row)
             if not needs:
                 self._enter(now, row)
@@ -58,12 +68,17 @@ class NaiveQueue:
     def claim(self, now: int) -> Row | None:
         self._let_due_enter(now)
         self._bump_by_the_clock(now)
-        in_line = [row for row in self._waiting() if row.due_at is None]
+        in_line = [row for row in self._waiting() if row.due_at is None and self.is_open(row.queue)]
         if not in_line:
             return None
         best = min(in_line, key=lambda row: (-row.promotion, -self.effective(row), row.seq))
         best.state, best.promotion = "processing", 0
         return best
+
+    def is_open(self, queue: str) -> bool:
+        named = self.named[queue]
+        running = sum(row.state == "processing" and row.queue == queue for row in self.rows.values())
+        return not named.is_paused and (named.run_limit is None or running < named.run_limit)
 
     def promote(self, now: int, seq: int) -> None:
         row = self.rows[seq]

@@ -11,24 +11,29 @@ from unittest import mock
 from conftest import SetClock, open_database
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive import NaiveQueue, Row
+from naive import NaiveQueue, Named, Row
 
 from queuectl.job import Job, Need, NewJob, Outcome, State
 from queuectl.ranking import parse_aging
 from queuectl.storage import base
 from queuectl.storage.base import Storage
+from queuectl.storage.rows import QueueRow
 
 BATCH = 3
 AGINGS = ["1 enqueue", "3 enqueues", "2s", "60s", "off"]
 
 priorities = st.integers(1, 10)
 delays = st.none() | st.integers(0, 20)
+queues = st.sampled_from(["default", "default", "gpu", "mail"])
 needs = st.tuples(st.integers(1, 6), st.sampled_from(["completed", "dead", "any"]))  # which of the newest jobs, and how
 steps = st.one_of(
-    st.tuples(st.just("enqueue"), st.lists(st.tuples(priorities, delays), min_size=1, max_size=4)),
+    st.tuples(st.just("enqueue"), st.lists(st.tuples(priorities, delays, queues), min_size=1, max_size=4)),
     st.tuples(st.just("enqueue_after"), st.tuples(priorities, delays, st.lists(needs, min_size=1, max_size=3))),
     st.tuples(st.just("promote"), st.integers(0, 5)),
     st.tuples(st.just("cancel"), st.integers(0, 5)),
+    st.tuples(st.just("move"), st.tuples(st.integers(0, 5), queues)),
+    st.tuples(st.just("pause"), st.tuples(queues, st.sampled_from([0, 0, 1]))),
+    st.tuples(st.just("limit"), st.tuples(queues, st.sampled_from([None, None, 1, 2]))),
     st.tuples(st.just("claim"), st.none()),
     st.tuples(st.just("end"), st.sampled_from(["complete", "fail", "fail", "release", "lose"])),
     st.tuples(st.just("pass"), st.integers(1, 15)),
@@ -49,10 +54,13 @@ class Both:
 
     def __init__(self, database: str) -> None:
         self.clock = SetClock()
+        self.turn = 0
         self.connections = [open_database(database, self.clock) for _ in range(2)]
         self.naive = NaiveQueue(parse_aging("1 enqueue"), BATCH)
+        for name in ("gpu", "mail"):
+            self.storage.add_queue(QueueRow(name))
+            self.naive.named[name] = Named()
         self.running: list[Job] = []
-        self.turn = 0
         self.always_one_enqueue = True
         self.was_promoted = False
 
@@ -61,11 +69,16 @@ class Both:
         self.turn += 1
         return self.connections[self.turn % 2]
 
-    def enqueue(self, jobs: list[tuple[int, int | None]]) -> None:
+    def enqueue(self, jobs: list[tuple[int, int | None, str]]) -> None:
         now = self.clock.now()
-        new = [new_job(priority, run_at=None if delay is None else now + delay * 1000) for priority, delay in jobs]
+        new = [
+            new_job(priority, run_at=None if delay is None else now + delay * 1000, queue=queue)
+            for priority, delay, queue in jobs
+        ]
         added = self.storage.add(new)
-        self.naive.enqueue(now, [(stored.seq, job.priority, job.run_at, {}) for stored, job in zip(added, new)])
+        self.naive.enqueue(
+            now, [(stored.seq, job.priority, job.run_at, {}, job.queue) for stored, job in zip(added, new)]
+        )
 
     def enqueue_after(self, job: tuple[int, int | None, list[tuple[int, str]]]) -> None:
         priority, delay, wanted = job
@@ -74,7 +87,7 @@ class Both:
         run_at = None if delay is None else now + delay * 1000
         new = new_job(priority, run_at=run_at, needs=tuple(Need(str(seq), how) for seq, how in needs.items()))
         [stored] = self.storage.add([new])
-        self.naive.enqueue(now, [(stored.seq, priority, run_at, needs)])
+        self.naive.enqueue(now, [(stored.seq, priority, run_at, needs, "default")])
 
     def promote(self, which: int) -> None:
         waiting = [row for row in self.naive.rows.values() if row.state in ("pending", "failed") and not row.needs]
@@ -89,11 +102,30 @@ class Both:
             self.storage.cancel(self.storage.glance(str(waiting[which].seq)), "not wanted")
             self.naive.end(self.clock.now(), waiting[which].seq, "cancelled")
 
+    def move(self, where: tuple[int, str]) -> None:
+        which, queue = where
+        waiting = [row for row in self.naive.rows.values() if row.state in ("pending", "failed")]
+        if which < len(waiting):
+            self.storage.edit(self.storage.glance(str(waiting[which].seq)), {"queue": queue})
+            waiting[which].queue = queue
+
+    def pause(self, change: tuple[str, int]) -> None:
+        self.storage.set_queue(change[0], is_paused=change[1])
+        self.naive.named[change[0]].is_paused = change[1]
+
+    def limit(self, change: tuple[str, int | None]) -> None:
+        self.storage.set_queue(change[0], run_limit=change[1])
+        self.naive.named[change[0]].run_limit = change[1]
+
     def claim(self, _: None) -> None:
-        waiting_before = {row.seq: self.naive.tick - row.enqueues for row in self.naive._waiting()}
+        waiting = [row for row in self.naive._waiting() if self.naive.is_open(row.queue)]
+        waiting_before = {row.seq: self.naive.tick - row.enqueues for row in waiting}
+        storage = self.storage
+        had_work = storage.has_work()
         expected = self.naive.claim(self.clock.now())
-        job = self.storage.claim("a worker")
+        job = storage.claim("a worker")
         assert (job and job.seq) == (expected and expected.seq)
+        assert had_work or job is None, "an idle worker would have slept on"
         if job and expected:
             self.running.append(job)
             if self.always_one_enqueue and not self.was_promoted:

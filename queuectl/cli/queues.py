@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from queuectl import render
+from queuectl import config, render
 from queuectl.cli.options import as_json as json_option
-from queuectl.config import parse_rate
 from queuectl.errors import InvalidInput, brief
 from queuectl.fields import checked_id
 from queuectl.job import State
@@ -45,7 +44,7 @@ def add(name: str, limit: str | None, rate: str | None) -> None:
       queuectl queue add gpu --limit 1
       queuectl queue add mail --rate 10/m
     """
-    Queue().storage.add_queue(limited(QueueRow(checked_id(name, "queue")), limit, rate))
+    Queue().storage.add_queue(QueueRow(checked_id(name, "queue"), **limits_of(limit, rate)))
     click.echo(f"Queue {name} is there. Hand in a job with: queuectl enqueue --queue {name}")
 
 
@@ -59,9 +58,10 @@ def set_queue(name: str, limit: str | None, rate: str | None) -> None:
     Example:
       queuectl queue set gpu --limit 2 --rate none
     """
-    storage = Queue().storage
-    storage.set_queue(limited(storage.queue(name), limit, rate))
-    click.echo(f"Queue {name}: {described(storage.queue(name))}.")
+    changes = limits_of(limit, rate)
+    if not changes:
+        raise InvalidInput("Nothing to change. Name what is to be different: --limit 2, --rate 10/m, or none for any")
+    click.echo(f"Queue {name}: {described(Queue().storage.set_queue(name, **changes))}.")
 
 
 @queue.command("list")
@@ -103,8 +103,7 @@ def pause(name: str) -> None:
     Example:
       queuectl queue pause gpu
     """
-    storage = Queue().storage
-    storage.set_queue(storage.queue(name)._replace(is_paused=1))
+    Queue().storage.set_queue(name, is_paused=1)
     click.echo(f"Queue {name} is paused.")
 
 
@@ -117,8 +116,7 @@ def resume(name: str) -> None:
     Example:
       queuectl queue resume gpu
     """
-    storage = Queue().storage
-    storage.set_queue(storage.queue(name)._replace(is_paused=0))
+    Queue().storage.set_queue(name, is_paused=0)
     click.echo(f"Queue {name} is open.")
 
 
@@ -131,18 +129,18 @@ def remove(name: str) -> None:
     Example:
       queuectl queue remove gpu
     """
-    storage = Queue().storage
-    storage.remove_queue(storage.queue(name))
+    Queue().storage.remove_queue(name)
     click.echo(f"Queue {name} is removed.")
 
 
-def limited(found: QueueRow, limit: str | None, rate: str | None) -> QueueRow:
-    """The queue with these limits; what is not given stays."""
+def limits_of(limit: str | None, rate: str | None) -> dict[str, Any]:
+    """The columns that the options change; what is not given stays."""
+    changes: dict[str, Any] = {}
     if limit is not None:
-        found = found._replace(run_limit=None if limit == NONE else checked_limit(limit))
+        changes["run_limit"] = None if limit == NONE else checked_limit(limit)
     if rate is not None:
-        found = found._replace(rate_text=None if rate == NONE or parse_rate(rate) is None else rate.strip().lower())
-    return found
+        changes["rate_text"] = None if rate == NONE else config.rate(rate) or None
+    return changes
 
 
 def checked_limit(text: str) -> int:

@@ -5,17 +5,27 @@ start, and holds its queue's row while it looks again, so that no limit is excee
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from math import ceil, inf
+from typing import Any, NamedTuple
 
 from queuectl.config import Rate
-from queuectl.errors import DuplicateQueue, QueueNotFound, WrongState
-from queuectl.job import DEFAULT_QUEUE
+from queuectl.errors import DuplicateQueue, WrongState
+from queuectl.job import DEFAULT_QUEUE, State
 from queuectl.storage.rows import EVERY_QUEUE, QueueRow
 from queuectl.storage.transactions import Moment, Transactions
 from queuectl.times import Millis
 
 HIGHEST = 2**63 - 1
-TRIES = 3  # to find the best unlocked; then whichever is free
+EVERYBODY = 1_000_000  # workers, to be woken
+STRAYED_MILLIS = 60_000  # more than two who claim at once can differ by
+
+
+class Head(NamedTuple):
+    """The first in line of a queue."""
+
+    rank: int
+    seq: int
+    queue: QueueRow
 
 
 class Queues(Transactions):
@@ -41,75 +51,91 @@ class Queues(Transactions):
         due, now = self.look_at_clock()[1], self.clock.now()
         if due is not None and due <= now:
             return True
-        heads = self._heads(self.open_queues())
-        return self._may_any_start(now) and any(self._may_start(queue, now) for *_, queue in heads)
+        queues = self.open_queues()
+        return self._any_start_at(now) <= now and any(
+            self._start_at(queue, now) <= now for *_, queue in self._heads(queues)
+        )
 
     def next_due(self) -> Millis | None:
         """When the next job's time comes: to enter the line, or to be started where a rate holds it up."""
-        found = [self.look_at_clock()[1]]
-        rate = self.known_settings.rate_rule
-        if rate or any(queue.rate for queue in self.known_queues.values()):
-            heads = self._heads(self.open_queues())
-            found += [self._free_at(queue.name, queue.rate) for *_, queue in heads if queue.rate]
-            if rate and heads:
-                found.append(self._free_at(EVERY_QUEUE, rate))
-        return min((at for at in found if at is not None), default=None)
+        due, now = self.look_at_clock()[1], self.clock.now()
+        found = [inf if due is None else due]
+        overall = self.known_settings.rate_rule
+        held_up = [queue for queue in self.open_queues() if overall or queue.rate]
+        if held_up:
+            soonest = self._any_start_at(now)
+            found += [max(soonest, self._start_at(queue, now)) for *_, queue in self._heads(held_up)]
+        first = min(found)
+        return None if first == inf else ceil(first)
 
     def _take(self, worker: str, moment: Moment) -> Any:
         """The row of the next job, which is now this worker's; None if there is none that may start."""
         facts = dict(worker=worker, tick=moment.tick, now=moment.now)
-        queues, rate = self.open_queues(), self.known_settings.rate_rule
-        if len(queues) == 1 and not queues[0].is_bounded and not rate:
+        queues, overall = self.open_queues(), self.known_settings.rate_rule
+        if len(queues) == 1 and not queues[0].is_bounded and not overall:
             return self.run("claim", queue=queues[0].name, most=HIGHEST, **facts).fetchone()
-        if rate and not self._may_any_start(moment.now, is_held=True):
-            return None
-        for number in range(TRIES):
-            row, queue = self._take_best(facts, moment.now, is_last=number == TRIES - 1)
-            if queue is None or row is not None:
-                break
-        if row is not None and rate:
-            self._has_started(EVERY_QUEUE, rate, moment.now)
+        if overall:
+            self.run("hold_queue", name=EVERY_QUEUE).fetchone()
+            if self._any_start_at(moment.now) > moment.now:
+                return None
+        row = self._take_best(self._heads(queues), facts)
+        if row is not None and overall:
+            self._has_started(EVERY_QUEUE, overall, moment.now)
         return row
 
-    def _take_best(self, facts: Mapping[str, Any], now: Millis, is_last: bool) -> tuple[Any, QueueRow | None]:
-        """The best head that may start; no row although there is a queue: somebody else was quicker."""
-        heads = self._heads(self.open_queues())
-        for number, (*_, queue) in enumerate(heads):
-            if not self._may_start(queue, now) or (queue.is_bounded and not self._may_start(queue, now, is_held=True)):
-                continue
-            most = HIGHEST if is_last or number + 1 == len(heads) else heads[number + 1][0]
-            row = self.run("claim", queue=queue.name, most=most, **facts).fetchone()
-            if row is not None and queue.rate:
-                self._has_started(queue.name, queue.rate, now)
-            return row, queue
-        return None, None
+    def _take_best(self, heads: Sequence[Head], facts: Mapping[str, Any]) -> Any:
+        """The best of these that may start; who stands behind one only if that is just being taken by somebody else."""
+        taken = []
+        for number, (*_, queue) in enumerate(heads, 1):
+            if self._start_at(queue, facts["now"]) <= facts["now"]:
+                row = self._take_from(queue, heads[number][0] if number < len(heads) else HIGHEST, facts)
+                if row is not None:
+                    return row
+                taken.append(queue)
+        rows = (self._take_from(queue, HIGHEST, facts) for queue in taken)
+        return next((row for row in rows if row is not None), None)
 
-    def _heads(self, queues: Iterable[QueueRow]) -> list[tuple[int, int, QueueRow]]:
+    def _take_from(self, queue: QueueRow, most: int, facts: Mapping[str, Any]) -> Any:
+        """The first of a queue, up to a rank; where it has limits, nobody else starts a job in it meanwhile."""
+        if not queue.is_bounded:
+            return self.run("claim", queue=queue.name, most=most, **facts).fetchone()
+        self.run("mark")
+        self.run("hold_queue", name=queue.name).fetchone()
+        row = None
+        if self._start_at(queue, facts["now"]) <= facts["now"]:
+            row = self.run("claim", queue=queue.name, most=most, **facts).fetchone()
+        if row is None:
+            self.run("let_go")  # whoever waited for the next one and held this one would wait in a circle
+        elif queue.rate:
+            self._has_started(queue.name, queue.rate, facts["now"])
+        return row
+
+    def _heads(self, queues: Iterable[QueueRow]) -> list[Head]:
         """The first in line of each of these queues, the best first."""
         rows = [(self.run("head", queue=queue.name).fetchone(), queue) for queue in queues]
-        return sorted(((row[0], row[1], queue) for row, queue in rows if row), key=lambda head: head[:2])
+        return sorted((Head(row[0], row[1], queue) for row, queue in rows if row), key=lambda head: head[:2])
 
-    def _may_start(self, queue: QueueRow, now: Millis, is_held: bool = False) -> bool:
-        """Whether the queue has a place free, and its rate allows a start; held, nobody else can start there either."""
-        if is_held:
-            self.run("hold_queue", name=queue.name).fetchone()
+    # --- limits and rates ---
+
+    def _start_at(self, queue: QueueRow, now: Millis) -> float:
+        """From when on the queue may start a job: any time that is past, or never until one of its jobs has ended."""
         if queue.run_limit is not None and self.one("running", queue=queue.name) >= queue.run_limit:
-            return False
-        return queue.rate is None or self._free_at(queue.name, queue.rate) <= now
+            return inf
+        return self._paced(queue.name, queue.rate, now) if queue.rate else -inf
 
-    def _may_any_start(self, now: Millis, is_held: bool = False) -> bool:
-        rate = self.known_settings.rate_rule
-        if rate and is_held:
-            self.run("hold_queue", name=EVERY_QUEUE).fetchone()
-        return rate is None or self._free_at(EVERY_QUEUE, rate) <= now
+    def _any_start_at(self, now: Millis) -> float:
+        """From when on any job may start, of whatever queue."""
+        overall = self.known_settings.rate_rule
+        return self._paced(EVERY_QUEUE, overall, now) if overall else -inf
 
-    def _free_at(self, name: str, rate: Rate | None) -> Millis:
-        """From when on a rate allows the next start: a little early, so that who comes late can make up for it."""
-        assert rate is not None
-        return int(self.one("free_at", name=name) or 0) - rate.slack_millis
+    def _paced(self, name: str, rate: Rate, now: Millis) -> float:
+        """From when on a rate allows the next start."""
+        at = float(self.one("free_at", name=name) or 0) - rate.ahead_millis
+        # Farther off than any start has put it: the clock was set back while nobody looked.
+        return at if at <= now + rate.interval_millis + STRAYED_MILLIS else -inf
 
     def _has_started(self, name: str, rate: Rate, now: Millis) -> None:
-        free_at = max(int(self.one("free_at", name=name) or 0), now) + rate.interval_millis
+        free_at = max(self._paced(name, rate, now) + rate.ahead_millis, now) + rate.interval_millis
         self.run("set_free_at", name=name, free_at=free_at)
 
     def is_limited(self, name: str) -> bool:
@@ -125,12 +151,6 @@ class Queues(Transactions):
             raise self.no_queue(name)
         return found
 
-    def no_queue(self, name: str) -> QueueNotFound:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, self.known_queues, 1)
-        return QueueNotFound(name, near[0] if near else None)
-
     def add_queue(self, queue: QueueRow) -> None:
         with self.transaction():
             if not self.change("add_queue", **queue._asdict()):
@@ -138,20 +158,29 @@ class Queues(Transactions):
             self.add_totals(queue.name)
             self.run("settings_changed")
 
-    def set_queue(self, queue: QueueRow) -> None:
-        """Its new limits, or whether it is paused; who waits for that is woken."""
-        with self.transaction():
+    def set_queue(self, name: str, **changes: Any) -> QueueRow:
+        """Change its limits, or whether it is paused: from then on no claim goes by what it was."""
+        with self.alone(), self.transaction():
+            before = self.queue(name)
+            queue = before._replace(**changes)
             self.run("set_queue", **queue._asdict())
+            if queue.rate != before.rate:
+                self.run("set_free_at", name=name, free_at=0)
             self.run("settings_changed")
-            self.entered += 1
+            self.entered += EVERYBODY
+        return queue
 
-    def remove_queue(self, queue: QueueRow) -> None:
+    def remove_queue(self, name: str) -> None:
         """Take away a queue in which nothing waits or runs; what has ended in it stays."""
-        if queue.name == DEFAULT_QUEUE:
-            raise WrongState(f"The queue {DEFAULT_QUEUE!r} is where jobs go that name none: it cannot be removed")
+        if name == DEFAULT_QUEUE:
+            raise WrongState(f"The queue {name!r} is where jobs go that name none: it cannot be removed")
         with self.alone(), self.transaction():  # nobody puts a job there meanwhile
-            counts = self.totals_by_queue().get(queue.name, {})
-            if any(counts.get(state, 0) for state in ("pending", "processing", "failed")):
-                raise WrongState(f"Jobs wait or run in queue {queue.name!r}: it stays. See: queuectl queue list")
-            self.run("remove_queue", name=queue.name)
+            self.queue(name)
+            left = sum(self.totals_by_queue()[name][state.value] for state in State if not state.has_ended)
+            if left:
+                jobs = "1 job waits or runs" if left == 1 else f"{left:,} jobs wait or run"
+                raise WrongState(
+                    f"{jobs} in queue {name!r}: it stays. Let them end, or cancel them: queuectl cancel --queue {name}"
+                )
+            self.run("remove_queue", name=name)
             self.run("settings_changed")

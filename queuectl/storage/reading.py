@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from queuectl import config
 from queuectl.clock import Clock
 from queuectl.config import Settings
-from queuectl.errors import JobNotFound, QueueMoved
+from queuectl.errors import JobNotFound, QueueMoved, QueueNotFound
 from queuectl.job import Job, State
 from queuectl.storage.rows import COMMAND_LETTERS, RANK, EndedRun, Link, QueueRow, Run, Turn, Worker, as_job
 from queuectl.storage.sql import TOTALS, queries
@@ -97,6 +97,18 @@ class Reader(ABC):
 
     def totals_by_queue(self) -> dict[str, dict[str, int]]:
         return {queue: dict(zip(TOTALS, counts)) for queue, *counts in self.run("totals_by_queue").fetchall()}
+
+    def must_have_had(self, queue: str) -> None:
+        """Jobs may be sought in a queue that was removed, and not in one that never was."""
+        self.look_at_clock()
+        if queue not in self.known_queues and queue not in self.totals_by_queue():
+            raise self.no_queue(queue)
+
+    def no_queue(self, name: str) -> QueueNotFound:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, self.known_queues, 1)
+        return QueueNotFound(name, near[0] if near else None)
 
     def look_at_clock(self) -> tuple[int, Millis | None]:
         """The tick, and when the next job is due; and the settings are read again if they have changed."""

@@ -13,6 +13,7 @@ from queuectl.clock import STEP
 from queuectl.errors import QueueMoved, StorageError
 from queuectl.ranking import Aging
 from queuectl.storage.reading import Reader
+from queuectl.storage.rows import EVERY_QUEUE
 from queuectl.storage.sql import TOTALS
 from queuectl.times import Millis
 
@@ -223,6 +224,7 @@ class Transactions(Reader):
             if abs(delta) > STEP:
                 self.run("shift_times", delta=delta, millis=self.settings().aging_rule.millis)
                 self.run("shift_schedules", delta=delta)
+                self.run("shift_rates", delta=delta)
         if seen[0] != self.boot_id or abs(offset - int(seen[2])) > STEP:
             self.run("set_meta", name="clock", value=f"{self.boot_id} {offset}")
         self._clock_offset = offset
@@ -274,6 +276,8 @@ class Transactions(Reader):
                 self.run("unset_setting", name=name)
             else:
                 self.run("set_setting", name=name, value=value)
+            if name == "rate":
+                self.run("set_free_at", name=EVERY_QUEUE, free_at=0)
             self.run("settings_changed")
             aging = self.settings().aging_rule
             if aging != moment.aging:
