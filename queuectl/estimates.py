@@ -1,41 +1,46 @@
 """When jobs will start and end, by how long runs took lately; nothing where there is no history.
 
 It costs the same however long the queue is: the newest SAMPLE runs are looked at, and the first MOST_COUNTED in line.
+What those are not enough to say, it does not say.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 from queuectl.job import Job, State
 from queuectl.liveness import Condition, conditions
 from queuectl.metrics import SAMPLE, percentile
-from queuectl.storage import COMMAND_LETTERS, MOST_COUNTED, EndedRun, Storage, Turn
+from queuectl.storage import COMMAND_LETTERS, EVERY_QUEUE, MOST_COUNTED, EndedRun, Storage, Turn
 from queuectl.times import Millis
 
 # How a run ends by itself. One that was stopped, lost or cancelled says nothing of how long the command takes.
+MOST_STEPS = 10_000
 REAL = {State.COMPLETED.value, State.FAILED.value, State.DEAD.value}
 
 
 class Typical:
-    """How long a run takes: the median of the same command's, else of all."""
+    """How long a run takes: the median of the same command's, else of the same queue's, else of all."""
 
     def __init__(self, runs: Iterable[EndedRun]) -> None:
-        durations: defaultdict[str, list[float]] = defaultdict(list)
+        of_command: defaultdict[str, list[float]] = defaultdict(list)
+        of_queue: defaultdict[str, list[float]] = defaultdict(list)
         for run in runs:
             if run.outcome in REAL:
-                durations[run.command].append(run.duration_seconds)
-        self._by_command = {command: median(found) for command, found in durations.items()}
-        # A second group, by queue, goes between these two.
-        everything = [seconds for found in durations.values() for seconds in found]
+                of_command[run.command].append(run.duration_seconds)
+                of_queue[run.queue].append(run.duration_seconds)
+        self._by_command = {command: median(found) for command, found in of_command.items()}
+        self._by_queue = {queue: median(found) for queue, found in of_queue.items()}
+        everything = [seconds for found in of_queue.values() for seconds in found]
         self.overall = median(everything) if everything else None
 
     def seconds(self, job: Job | Turn) -> float | None:
-        return self._by_command.get(job.command[:COMMAND_LETTERS], self.overall)
+        usual = self._by_queue.get(job.queue, self.overall)
+        return self._by_command.get(job.command[:COMMAND_LETTERS], usual)
 
 
 def median(values: Iterable[float]) -> float:
@@ -60,6 +65,8 @@ class Forecast(NamedTuple):
     workers: int
     expected: Mapping[int, Expected]
     last_due: Millis | None = None  # when the last of those comes due that wait for their time
+    is_plain: bool = True  # whether every worker may start any job that waits, as soon as it is free
+    queues: Mapping[int, str] = {}  # in which each of those stands of whom anything is expected
 
     def of(self, job: Job) -> Expected:
         return self.expected.get(job.seq, NOTHING)
@@ -70,10 +77,17 @@ class Forecast(NamedTuple):
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
-    def end_of_all(self, left: int) -> Millis | None:
-        """When so many jobs are done, all that there are: as the first in line will be, and the others like them."""
+    def end_of_all(self, left: int, queue: str | None = None) -> Millis | None:
+        """When so many jobs are done, all that there are: as the first in line will be, and the others like them.
+
+        Where limits and the like decide of those others when they start, it is unknown; so it is of a single queue.
+        """
         if self.typical.overall is None or not self.workers:
             return None
+        if queue is not None or not self.is_plain:
+            found = [one for seq, one in self.expected.items() if queue in (None, self.queues[seq])]
+            known = [one.end_at for one in found if one.end_at is not None]
+            return max(known) if known and len(known) == left else None
         usual = self.typical.overall * 1000
         ends = [expected.end_at for expected in self.expected.values() if expected.end_at is not None]
         others = max(0, left - len(self.expected))
@@ -91,45 +105,125 @@ def forecast_of(storage: Storage, jobs: Iterable[Job]) -> Forecast:
 
 
 def forecast(storage: Storage) -> Forecast:
-    """What is to be expected, from the newest runs, the line, and who lives."""
+    """What is to be expected, from the newest runs, the line, who lives, and what the queues let start."""
     typical = Typical(storage.newest_runs(SAMPLE))
     running = storage.jobs(State.PROCESSING, MOST_COUNTED)
-    working = [
-        worker.name
+    working = {
+        worker.name: worker.queues.split(",") if worker.queues else None
         for worker, condition in conditions(storage)
         if condition is Condition.ALIVE and worker.stop_grace is None
-    ]
-    found = foresee(typical, running, storage.front(MOST_COUNTED), working, storage.clock.now())
-    return found._replace(last_due=storage.last_due())
+    }
+    line, lanes, now = storage.front(MOST_COUNTED), lanes_of(storage), storage.clock.now()
+    for queue in storage.cut_off(line, MOST_COUNTED):
+        lanes[queue] = lanes[queue]._replace(goes_on=True)
+    found = foresee(typical, running, line, working, now, lanes)
+    waiting = {queue for queue, totals in storage.totals_by_queue().items() if totals["pending"] + totals["failed"]}
+    is_plain = not any(working.values()) and all(lanes.get(queue) in FREE for queue in (*waiting, EVERY_QUEUE))
+    return found._replace(last_due=storage.last_due(), is_plain=is_plain)
+
+
+class Lane(NamedTuple):
+    """What a queue lets start: how many at once, how far apart, from when on; and whether more wait than were read."""
+
+    run_limit: int | None = None
+    pace_millis: float = 0
+    start_at: float = -inf
+    goes_on: bool = False
+
+
+FREE = (Lane(), Lane(goes_on=True))
+
+
+def lanes_of(storage: Storage) -> dict[str, Lane]:
+    """Those of the open queues, and the one that is wide enough for all."""
+    now = storage.clock.now()
+    limits = {queue.name: (queue.run_limit, queue.rate) for queue in storage.open_queues()}
+    limits[EVERY_QUEUE] = (None, storage.known_settings.rate_rule)
+    return {
+        name: Lane(limit, rate.interval_millis, storage.paced(name, rate, now)) if rate else Lane(limit)
+        for name, (limit, rate) in limits.items()
+    }
 
 
 def foresee(
-    typical: Typical, running: Sequence[Job], line: Iterable[Turn], workers: Sequence[str], now: Millis
+    typical: Typical,
+    running: Sequence[Job],
+    line: Sequence[Turn],
+    workers: Mapping[str, Collection[str] | None],
+    now: Millis,
+    lanes: Mapping[str, Lane] | None = None,
 ) -> Forecast:
-    """Each worker takes the next in line when it is free; who has a job in hand that nobody knows is never free."""
+    """Play the line through: each worker, when it is free, takes the next of its queues that may start then.
+
+    Who has a job in hand that nobody knows is never free, nor is that job's place in its queue.
+    """
     expected: dict[int, Expected] = {}
-    free = dict.fromkeys(workers, now)
+    free_at: dict[str, float] = dict.fromkeys(workers, now)
+    gates = {name: Gate(lane) for name, lane in (lanes or {}).items()}
     for job in running:
         seconds = typical.seconds(job)
-        if seconds is None:
-            free.pop(job.worker or "", None)
-            continue
-        end = (job.started_at or now) + round(seconds * 1000)
-        if job.worker in free:
-            free[job.worker] = max(now, end)
-        if end > now:  # who is late may end at any time
-            expected[job.seq] = Expected(end_at=end)
-    free_at = list(free.values())
-    heapify(free_at)
+        end = inf if seconds is None else (job.started_at or now) + round(seconds * 1000)
+        if job.worker in free_at:
+            free_at[job.worker] = max(now, end)
+        if job.queue in gates:
+            gates[job.queue].ends.append(max(now, end))
+        if now < end < inf:  # who is late may end at any time
+            expected[job.seq] = Expected(end_at=round(end))
+    lines: defaultdict[str, deque[Turn]] = defaultdict(deque)
     for turn in line:
-        if not free_at:
+        lines[turn.queue].append(turn)
+    free = [(at, name) for name, at in free_at.items() if at < inf]
+    heapify(free)
+    for _ in range(MOST_STEPS):
+        if not free:
             break
-        start = heappop(free_at)
-        seconds = typical.seconds(turn)
-        if seconds is None:
-            expected[turn.seq] = Expected(start)
+        at, name = heappop(free)
+        served = lines if workers[name] is None else lines.keys() & set(workers[name] or ())
+        heads = [lines[queue][0] for queue in served if lines[queue]]
+        starts = {turn: max((gate.start_at(at) for gate in of(gates, turn)), default=at) for turn in heads}
+        able = [turn for turn, start in starts.items() if start <= at]
+        if not able:
+            soonest = min(starts.values(), default=inf)
+            if soonest < inf:
+                heappush(free, (soonest, name))
             continue
-        end = start + round(seconds * 1000)
-        expected[turn.seq] = Expected(start, end)
-        heappush(free_at, end)
-    return Forecast(now, typical, len(workers), expected)
+        turn = min(able, key=lambda turn: (turn.rank, turn.seq))
+        lines[turn.queue].popleft()
+        seconds = typical.seconds(turn)
+        end = inf if seconds is None else at + round(seconds * 1000)
+        expected[turn.seq] = Expected(ceil(at), None if end == inf else ceil(end))
+        for gate in of(gates, turn):
+            gate.pass_through(at, end)
+        if end < inf:
+            heappush(free, (end, name))
+        if not lines[turn.queue] and turn.queue in gates and gates[turn.queue].lane.goes_on:
+            break  # who stands behind it may be before all others
+    queues = {**{job.seq: job.queue for job in running}, **{turn.seq: turn.queue for turn in line}}
+    return Forecast(now, typical, len(workers), expected, queues=queues)
+
+
+class Gate:
+    """A lane while the line is played through: when the runs in it end, and when its rate lets the next one start."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.ends: list[float] = []
+        self.paced = lane.start_at
+
+    def start_at(self, at: float) -> float:
+        """From when on the next may start, if nobody else does."""
+        if self.lane.run_limit is None:
+            return self.paced
+        self.ends = sorted(end for end in self.ends if end > at)
+        too_many = len(self.ends) - self.lane.run_limit
+        return max(self.paced, self.ends[too_many] if too_many >= 0 else -inf)
+
+    def pass_through(self, at: float, end: float) -> None:
+        self.paced = max(self.paced, at) + self.lane.pace_millis
+        if self.lane.run_limit is not None:
+            self.ends.append(end)
+
+
+def of(gates: Mapping[str, Gate], turn: Turn) -> list[Gate]:
+    """All that it must pass."""
+    return [gates[name] for name in (turn.queue, EVERY_QUEUE) if name in gates]

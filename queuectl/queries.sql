@@ -304,12 +304,17 @@ SELECT {job} FROM jobs WHERE state = :state AND state <> 'pending' AND seq < :be
 -- jobs_labelled: the newest first
 SELECT {job} FROM jobs WHERE label = :label AND label IS NOT NULL AND seq < :before ORDER BY seq DESC LIMIT :limit;
 
+-- jobs_of_queue: those of a named queue in one state, the newest first; the default one has no index of its own, which
+-- every job would pay for
+SELECT {job} FROM jobs WHERE queue = :queue AND queue <> 'default' AND state = :state AND seq < :before
+ORDER BY seq DESC LIMIT :limit;
+
 -- in_line: as they will run, from a place in line on
 SELECT {job} FROM jobs WHERE queue = :queue AND rank IS NOT NULL AND (rank, seq) > (:key, :seq)
 ORDER BY rank, seq LIMIT :limit;
 
 -- front: who is first in line in a queue, and what it runs, for estimates
-SELECT rank, seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs
+SELECT seq, SUBSTR(command, 1, CAST(:letters AS INTEGER)), queue, rank FROM jobs
 WHERE queue = :queue AND rank IS NOT NULL ORDER BY rank, seq LIMIT :limit;
 
 -- later: who waits for its time, from a time on
@@ -365,7 +370,8 @@ SELECT id FROM jobs ORDER BY seq DESC LIMIT 100;
 -- newest_runs: what the percentiles, the rate and the estimates are taken over
 SELECT (SELECT id FROM jobs WHERE jobs.seq = runs.seq),
     worker, started_at, finished_at, duration_seconds, waited_seconds, outcome,
-    (SELECT SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE jobs.seq = runs.seq)
+    (SELECT SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE jobs.seq = runs.seq),
+    (SELECT queue FROM jobs WHERE jobs.seq = runs.seq)
 FROM runs ORDER BY number DESC LIMIT :limit;
 
 -- workers

@@ -113,7 +113,7 @@ class Queue:
             if job.due_at is not None:
                 return Place(run_at=job.due_at)
             rank = job.rank
-        return Place(0 if rank is None else self.storage.ahead(rank, added.seq))
+        return Place(0 if rank is None else self.storage.ahead(rank, added.seq, added.queue))
 
     def get(self, job_id: str) -> Job:
         """All about one job, with what it printed; `last` is the newest."""
@@ -150,10 +150,14 @@ class Queue:
 
     def find(self, wanted: Selection, limit: int = 20, cursor: str = "") -> Page:
         """The jobs that are wanted, a page at a time."""
+        if wanted.queue is not None:
+            self.storage.must_have_had(wanted.queue)
         return find(self.storage, wanted, limit, cursor)
 
     def find_all(self, wanted: Selection, limit: int | None = None) -> Iterator[Sequence[Job]]:
         """All jobs that are wanted, a batch at a time."""
+        if wanted.queue is not None:
+            self.storage.must_have_had(wanted.queue)
         return find_all(self.storage, wanted, limit)
 
     def counts(self) -> dict[str, int]:
@@ -180,11 +184,14 @@ class Queue:
         wait_until_over(self.storage, ForJobs(self.storage, jobs), timeout)
         return [self.storage.job(job.id) for job in jobs]
 
-    def wait_all(self, timeout: float | None = None) -> bool:
-        """Wait until no job is left that waits or runs; whether all that ended meanwhile are completed."""
+    def wait_all(self, timeout: float | None = None, queue: str | None = None) -> bool:
+        """Wait until no job is left, in this queue or in any, that waits or runs.
+
+        It returns whether all that ended meanwhile are completed.
+        """
         from queuectl.waiting import ForAll, wait_until_over
 
-        wanted = ForAll(self.storage)
+        wanted = ForAll(self.storage, queue)
         wait_until_over(self.storage, wanted, timeout)
         return wanted.progress().all_completed
 

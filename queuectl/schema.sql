@@ -174,6 +174,7 @@ ALTER TABLE workers ADD COLUMN queues TEXT;
 CREATE UNIQUE INDEX totals_of ON totals (queue, shard);
 DROP INDEX jobs_ready;
 CREATE INDEX jobs_ready ON jobs (queue, rank, seq) WHERE rank IS NOT NULL;
+CREATE INDEX jobs_of_queue ON jobs (queue, state, seq) WHERE queue <> 'default';
 
 CREATE TABLE schedules (
     name          TEXT PRIMARY KEY,

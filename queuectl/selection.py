@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.storage import Storage, cursor_after
 from queuectl.times import Millis
 
@@ -25,8 +25,11 @@ class Selection(NamedTuple):
     @property
     def is_indexed(self) -> bool:
         """Whether an index leads to just these jobs, so that none is looked at in vain."""
-        others = (self.match, self.older_than_seconds, self.queue)
-        return others == (None, None, None) and (self.state is None or self.label is None)
+        if (self.match, self.older_than_seconds) != (None, None):
+            return False
+        if self.queue is not None:
+            return self.queue != DEFAULT_QUEUE and self.label is None and self.state is not State.PENDING
+        return self.state is None or self.label is None
 
     def admits(self, job: Job, now: Millis) -> bool:
         return (
@@ -36,6 +39,11 @@ class Selection(NamedTuple):
             and (self.match is None or self.match.lower() in job.command.lower())
             and (self.older_than_seconds is None or now - age_from(job) >= self.older_than_seconds * 1000)
         )
+
+
+def by_index(wanted: Selection) -> tuple[State | None, str | None, str | None]:
+    """What there are indexes for."""
+    return wanted.state, wanted.label, wanted.queue
 
 
 def age_from(job: Job) -> Millis:
@@ -59,11 +67,11 @@ def find(storage: Storage, wanted: Selection, limit: int, cursor: str = "") -> P
     following: str | None = cursor
     chunk = limit if wanted.is_indexed else CHUNK
     while following is not None and len(found) < limit and looked_at < MOST_LOOKED_AT:
-        jobs, following = storage.page(min(chunk, CHUNK), wanted.state, wanted.label, following)
+        jobs, following = storage.page(min(chunk, CHUNK), *by_index(wanted), following)
         looked_at += len(jobs)
         found += [job for job in jobs if wanted.admits(job, now)]
     if len(found) > limit:
-        return Page(found[:limit], cursor_after(found[limit - 1], wanted.state, wanted.label))
+        return Page(found[:limit], cursor_after(found[limit - 1], *by_index(wanted)))
     return Page(found, following)
 
 

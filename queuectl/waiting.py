@@ -69,18 +69,27 @@ class ForJobs:
 
 
 class ForAll:
-    """Every job that there is, and those that come meanwhile. The counters tell, so that no job is looked at."""
+    """Every job that there is, or of a queue, and those that come meanwhile. The counters tell; no job is looked at."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, queue: str | None = None) -> None:
         self._storage = storage
-        self._own = int(own_number(storage) is not None)  # who waits inside a job does not wait for that one
-        self._before = storage.totals()
+        self.queue = None if queue is None else storage.queue(queue).name
+        own = own_number(storage)
+        own_job = None if own is None else storage.glance_at(own)
+        # Who waits inside a job does not wait for that one.
+        self._own = int(own_job is not None and queue in (None, own_job.queue))
+        self._before = self._totals()
+
+    def _totals(self) -> dict[str, int]:
+        if self.queue is None:
+            return self._storage.totals()
+        return self._storage.totals_by_queue()[self.queue]
 
     def is_over(self) -> bool:
         return self.progress().left == 0
 
     def progress(self) -> Progress:
-        totals = self._storage.totals()
+        totals = self._totals()
 
         def since(event: str) -> int:
             return totals[event] - self._before[event]

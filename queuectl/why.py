@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from queuectl.errors import sentence
-from queuectl.estimates import NOTHING, Expected, forecast
-from queuectl.job import ANY, Job, State
+from queuectl.estimates import NOTHING, Expected, forecast, lanes_of
+from queuectl.job import ANY, DEFAULT_QUEUE, Job, State
 from queuectl.liveness import Condition, conditions
 from queuectl.ranking import PROMOTED
-from queuectl.storage import MOST_COUNTED, Link, Run, Storage
+from queuectl.storage import EVERY_QUEUE, MOST_COUNTED, Link, QueueRow, Run, Storage
 from queuectl.times import Millis, clock_time, roughly, short, spoken
 
 MOST_NAMED = 5
@@ -26,9 +27,13 @@ class Facts(NamedTuple):
     woken_by: Job | None = None
     ahead: int = 0  # who stands before it, counted to MOST_COUNTED
     before: Sequence[Job] = ()  # the first of them
-    working: int = 0  # workers that live, and were not asked to stop
+    queue: QueueRow = QueueRow(DEFAULT_QUEUE)
+    in_queue: int = 0  # how many of its queue's jobs run
+    paced: Sequence[tuple[str, Millis]] = ()  # what lets no job start before then
+    working: int = 0  # workers that live, serve its queue, and were not asked to stop
     stopping: int = 0
-    running: Sequence[Job] = ()  # what the workers have in hand
+    elsewhere: int = 0  # and those that serve other queues
+    running: Sequence[Job] = ()  # what the workers have in hand that serve its queue
     expected: Expected = NOTHING
 
 
@@ -36,25 +41,39 @@ def gather(storage: Storage, job: Job) -> Facts:
     """The facts about a job; no more of the queue is looked at than is named."""
     found = forecast(storage)
     alive = [worker for worker, condition in conditions(storage) if condition is Condition.ALIVE]
+    serving = [worker for worker in alive if worker.serves(job.queue)]
+    names = {worker.name for worker in serving}
+    running = storage.jobs(State.PROCESSING, MOST_COUNTED)
     [aged] = storage.aged([job])
-    ahead, before = 0, []
-    if job.rank is not None:
-        ahead = storage.ahead(job.rank, job.seq)
-        first = storage.page(MOST_NAMED, State.PENDING)[0]
-        before = [one for one in first if one.rank is not None and (one.rank, one.seq) < (job.rank, job.seq)]
     return Facts(
         aged,
         storage.clock.now(),
         needs=storage.needs_of(job),
         runs=storage.runs_of(job),
         woken_by=None if job.woken_by is None else storage.glance_at(job.woken_by),
-        ahead=ahead,
-        before=before,
-        working=sum(worker.stop_grace is None for worker in alive),
-        stopping=sum(worker.stop_grace is not None for worker in alive),
-        running=storage.jobs(State.PROCESSING, MOST_COUNTED),
+        ahead=0 if job.rank is None else storage.ahead(job.rank, job.seq, job.queue),
+        before=storage.before(job, MOST_NAMED),
+        queue=storage.known_queues.get(job.queue, QueueRow(job.queue)),
+        in_queue=sum(one.queue == job.queue for one in running),
+        paced=paced(storage, job.queue),
+        working=sum(worker.stop_grace is None for worker in serving),
+        stopping=sum(worker.stop_grace is not None for worker in serving),
+        elsewhere=len(alive) - len(serving),
+        running=[one for one in running if one.worker in names],
         expected=found.of(job),
     )
+
+
+def paced(storage: Storage, queue: str) -> list[tuple[str, Millis]]:
+    """The rates that let no job of a queue start now, and until when."""
+    now, found = storage.clock.now(), []
+    lanes = {name: lane for name, lane in lanes_of(storage).items() if name in (queue, EVERY_QUEUE)}
+    for name, lane in lanes.items():
+        if lane.start_at > now:
+            text = storage.known_settings.rate if name == EVERY_QUEUE else storage.known_queues[name].rate_text
+            whose = "The setting rate" if name == EVERY_QUEUE else f"The rate of its queue {name}"
+            found.append((f"{whose}, {text},", ceil(lane.start_at)))
+    return found
 
 
 def reasons(facts: Facts) -> list[str]:
@@ -82,6 +101,7 @@ def waiting(facts: Facts) -> Iterator[str]:
         yield from later(job, job.due_at, facts.now)
     else:
         yield from in_line(facts)
+    yield from gates(facts)
     yield from hands(facts)
     if facts.expected.start_at is not None:
         seconds = max(0, facts.expected.start_at - facts.now) / 1000
@@ -133,10 +153,25 @@ def standing(job: Job) -> str:
     return "promoted" if promoted else f"effective priority {job.effective_priority}"
 
 
+def gates(facts: Facts) -> Iterator[str]:
+    """What its queue says to it."""
+    queue = facts.queue
+    if queue.is_paused:
+        yield f"Its queue {queue.name} is paused. To let it go on: queuectl queue resume {queue.name}"
+    elif facts.job.rank is not None:
+        if queue.run_limit is not None and facts.in_queue >= queue.run_limit:
+            yield f"Its queue {queue.name} is full: {facts.in_queue} of {queue.run_limit} run."
+        for what, at in facts.paced:
+            yield f"{what} lets the next job start at {clock_time(at, facts.now)}."
+
+
 def hands(facts: Facts) -> Iterator[str]:
     """Who could take it."""
     busy = [job.id for job in facts.running]
-    if not facts.working:
+    if not facts.working and not facts.stopping and facts.elsewhere:
+        start = f"queuectl worker start --queue {facts.queue.name}"
+        yield f"No worker serves its queue {facts.queue.name}: it cannot start. Start one with: {start}"
+    elif not facts.working:
         every = "Every worker was asked to stop" if facts.stopping else "No worker is running"
         yield f"{every}: it cannot start. Start one with: queuectl worker start"
     elif facts.job.rank is not None and len(busy) >= facts.working:

@@ -55,9 +55,13 @@ class WorkerManager:
             found.append(Standing(worker, condition, held[0] if held else None, memory_bytes(worker)))
         return found
 
-    def must_start_one(self) -> bool:
-        """Whether nobody would ever run a job that is added now; inside a job its own worker does not count."""
-        alive = [worker for worker, condition in conditions(self.storage) if condition is Condition.ALIVE]
+    def must_start_one(self, queue: str) -> bool:
+        """Whether nobody would ever run a job added to this queue now; inside a job its own worker does not count."""
+        alive = [
+            worker
+            for worker, condition in conditions(self.storage)
+            if condition is Condition.ALIVE and worker.serves(queue)
+        ]
         if "QUEUECTL_JOB_ID" in os.environ:
             return all(self.storage.held_by(worker.name) for worker in alive)
         return not alive

@@ -10,9 +10,10 @@ from test_order import new_job
 
 from queuectl import selection
 from queuectl.errors import InvalidInput
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.selection import Selection, find, find_all
 from queuectl.storage.base import Storage
+from queuectl.storage.rows import QueueRow
 
 
 def ids(jobs: list[Job]) -> list[str]:
@@ -79,6 +80,80 @@ def test_what_is_wanted_is_found_once_and_in_order_whatever_the_page(
     assert everything(filled, wanted, limit) == expected.split()
     assert [job.id for page in find_all(filled, wanted) for job in page] == expected.split()
     assert [job.id for page in find_all(filled, wanted, limit) for job in page] == expected.split()[:limit]
+
+
+@pytest.fixture
+def two_queues(storage: Storage, clock: SetClock) -> Storage:
+    """In each of two queues a job in every state, one by turns in this and that, the named one's with a g."""
+    storage.add_queue(QueueRow("gpu"))
+    for queue, prefix in ((DEFAULT_QUEUE, ""), ("gpu", "g-")):
+        storage.add([new_job(id=f"{prefix}done", queue=queue, label="web")])
+        ran(storage, DONE)
+        storage.add([new_job(id=f"{prefix}dead", queue=queue, max_retries=0)])
+        ran(storage, FAILED)
+        storage.add([new_job(id=f"{prefix}backs-off", queue=queue, max_retries=5)])
+        ran(storage, FAILED)
+        storage.add([new_job(id=f"{prefix}runs", queue=queue)])
+        storage.claim("w")
+        storage.add([new_job(id=f"{prefix}called-off", queue=queue)])
+        storage.cancel(storage.glance(f"{prefix}called-off"), "x")
+    for queue, prefix in ((DEFAULT_QUEUE, ""), ("gpu", "g-")):
+        storage.add([new_job(5, id=f"{prefix}second", queue=queue), new_job(9, id=f"{prefix}first", queue=queue)])
+        storage.add([new_job(id=f"{prefix}later", queue=queue, run_at=clock.now() + 1000)])
+        storage.add([after("runs", id=f"{prefix}blocked", queue=queue)])
+    return storage
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@pytest.mark.parametrize("queue", [DEFAULT_QUEUE, "gpu"])
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Selection(), "blocked later first second called-off runs backs-off dead done"),
+        (Selection(State.PENDING), "first second later blocked"),
+        (Selection(State.PROCESSING), "runs"),
+        (Selection(State.FAILED), "backs-off"),
+        (Selection(State.DEAD), "dead"),
+        (Selection(State.CANCELLED), "called-off"),
+        (Selection(label="web"), "done"),
+        (Selection(State.COMPLETED, match="true"), "done"),
+    ],
+    ids=str,
+)
+def test_what_is_wanted_of_a_queue_is_found_and_nothing_of_another(
+    two_queues: Storage, wanted: Selection, expected: str, queue: str, limit: int
+) -> None:
+    prefix = "" if queue == DEFAULT_QUEUE else "g-"
+    names = [prefix + name for name in expected.split()]
+    assert sorted(everything(two_queues, wanted._replace(queue=queue), limit)) == sorted(names)
+    if wanted.state is not State.PENDING or limit == 100:
+        assert everything(two_queues, wanted._replace(queue=queue), limit) == names
+
+
+@pytest.mark.parametrize("state", [None, *State])
+def test_the_jobs_of_a_named_queue_are_found_without_looking_at_others(
+    two_queues: Storage, monkeypatch: pytest.MonkeyPatch, state: State | None
+) -> None:
+    two_queues.add([new_job(5) for _ in range(300)])
+    looked_at: list[str] = []
+    page = two_queues.page
+    monkeypatch.setattr(two_queues, "page", lambda *args: (found := page(*args), looked_at.extend(ids(found[0])))[0])
+    assert everything(two_queues, Selection(state, queue="gpu"), 5)
+    assert {job_id for job_id in looked_at if not job_id.startswith("g-")} <= {"later", "blocked", "backs-off"}
+
+
+def test_the_ways_to_a_queues_jobs_go_by_an_index(two_queues: Storage) -> None:
+    values = {"queue": "gpu", "state": "dead", "before": 99, "limit": 5, "key": 0, "seq": 0}
+    for query, index in {"jobs_of_queue": "jobs_of_queue", "in_line": "jobs_ready"}.items():
+        if two_queues.url.startswith("sqlite"):
+            sql = f"EXPLAIN QUERY PLAN {two_queues.sql[query]}"
+        else:
+            sql = f"EXPLAIN {two_queues.sql[query]}"
+            two_queues.begin(durable=False)
+            two_queues.statement("SET LOCAL enable_seqscan = off", {})  # which a short table would be read by
+        plan = str(two_queues.statement(sql, values).fetchall())
+        two_queues.rollback()
+        assert f" {index} " in plan and "TEMP B-TREE" not in plan and "Sort" not in plan, plan
 
 
 def test_age_counts_from_the_end_or_from_the_beginning_of_what_has_not_ended(storage: Storage, clock: SetClock) -> None:

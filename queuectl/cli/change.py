@@ -115,7 +115,7 @@ def edit(job_id: str, command: tuple[str, ...], line: str | None, **options: Any
         fields["command"] = wanted
     job = queue.edit(job_id, **fields)
     click.echo(f"Job {job.id} is changed.")
-    tell(place_line(queue, Added(job.seq, job.id, job.rank)))
+    tell(place_line(queue, Added(job.seq, job.id, job.rank, queue=job.queue)))
 
 
 @click.command()

@@ -12,7 +12,9 @@ from queuectl.job import State
 from queuectl.queue import Queue
 from queuectl.selection import Selection
 
-DEAD = Selection(State.DEAD)
+
+def dead(queue: str | None) -> Selection:
+    return Selection(State.DEAD, queue=queue)
 
 
 @click.group()
@@ -25,17 +27,21 @@ def dlq() -> None:
     """
 
 
+of_queue = click.option("--queue", "name", metavar="NAME", help="Only jobs of this queue.")
+
+
 @dlq.command("list")
+@of_queue
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
 @json_option
-def list_dead(limit: int, as_json: bool) -> None:
+def list_dead(name: str | None, limit: int, as_json: bool) -> None:
     """The newest dead jobs, and why they died.
 
     \b
     Example:
       queuectl dlq list
     """
-    jobs = Queue().list(State.DEAD, limit)
+    jobs = [job for page in Queue().find_all(dead(name), limit) for job in page]
     if as_json:
         click.echo(render.to_json([render.job_json(job) for job in jobs]))
     elif jobs:
@@ -47,19 +53,21 @@ def list_dead(limit: int, as_json: bool) -> None:
 @dlq.command()
 @click.argument("job_ids", metavar="ID...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every dead job.")
-def retry(job_ids: tuple[str, ...], everything: bool) -> None:
+@of_queue
+def retry(job_ids: tuple[str, ...], everything: bool, name: str | None) -> None:
     """Put dead jobs back in line, as if they were new; what their tries printed is kept.
 
     \b
     Examples:
       queuectl dlq retry job1 job2
       queuectl dlq retry --all
+      queuectl dlq retry --queue gpu
     """
-    if everything == bool(job_ids):
-        raise InvalidInput("Name the jobs to retry, or use --all. See: queuectl dlq list")
+    if (everything or name is not None) == bool(job_ids):
+        raise InvalidInput("Name the jobs to retry, or use --all or --queue. See: queuectl dlq list")
     queue = Queue()
-    if everything:
-        Bulk(queue, DEAD, ENDED, yes=True).do(RETRY, queue.retry_all)
+    if not job_ids:
+        Bulk(queue, dead(name), ENDED, yes=True).do(RETRY, queue.retry_all)
         return
     for job in queue.named(job_ids):
         if job.state is not State.DEAD:
@@ -69,13 +77,14 @@ def retry(job_ids: tuple[str, ...], everything: bool) -> None:
 
 
 @dlq.command()
+@of_queue
 @asking
-def purge(limit: int | None, yes: bool, dry_run: bool) -> None:
-    """Delete every dead job with its history and logs.
+def purge(name: str | None, limit: int | None, yes: bool, dry_run: bool) -> None:
+    """Delete every dead job, or those of a queue, with their history and logs.
 
     \b
     Example:
       queuectl dlq purge --yes
     """
     queue = Queue()
-    Bulk(queue, DEAD, ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))
+    Bulk(queue, dead(name), ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))

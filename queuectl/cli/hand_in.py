@@ -116,8 +116,13 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
         stored = sum(job.is_new for job in added)
         others = len(added) - stored
         tell(f"{stored:,} jobs were stored{f', and {others:,} not: others have their keys' if others else ''}.")
-    if all(condition is not Condition.ALIVE for _, condition in conditions(queue.storage)):
+    alive = [worker for worker, condition in conditions(queue.storage) if condition is Condition.ALIVE]
+    if not alive:
         tell("No worker is running. Start one with: queuectl worker start")
+        return
+    for name in sorted({job.queue for job in added if job.is_new}):
+        if not any(worker.serves(name) for worker in alive):
+            tell(f"No worker serves queue {name}. Start one with: queuectl worker start --queue {name}")
 
 
 def place_line(queue: Queue, job: Added) -> str:

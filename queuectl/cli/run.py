@@ -36,7 +36,7 @@ def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any
     workers = WorkerManager(queue.home, queue.storage)
 
     try:
-        if workers.must_start_one():
+        if workers.must_start_one(added.queue):
             workers.start(1)
         if not added.is_new or queue.place(added) != Place(0):
             click.echo(place_line(queue, added), err=True)

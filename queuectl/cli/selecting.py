@@ -36,6 +36,7 @@ selectors = all_of(
         type=click.Choice([state.value for state in State], case_sensitive=False),
         help="Only jobs in this state.",
     ),
+    click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
     click.option("--label", metavar="TEXT", help="Only jobs with this label."),
     click.option("--match", metavar="TEXT", help="Only jobs with this text in their command."),
     click.option("--older-than", metavar="TIME", help="Only jobs that ended, or came, so long ago: 2h, 7d."),
@@ -53,6 +54,7 @@ def selection(options: dict[str, Any]) -> Selection:
     older_than = options["older_than"]
     return Selection(
         state=State(options["state"]) if options["state"] else None,
+        queue=options["queue"],
         label=options["label"],
         match=options["match"],
         older_than_seconds=None if older_than is None else parse_duration(older_than),

@@ -24,22 +24,26 @@ BAR = 24
 @click.command()
 @click.argument("job_ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every job, and those that come meanwhile.")
+@click.option("--queue", "name", metavar="NAME", help="Every job of this queue, and those that come meanwhile.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up then: exit code 124.")
-def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None) -> None:
+def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: float | None) -> None:
     """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead or was cancelled.
 
     \b
     Examples:
       queuectl wait job1 job2
       queuectl wait --all --timeout 600
+      queuectl wait --queue gpu
     """
-    if everything == bool(job_ids):
-        raise InvalidInput("Name the jobs to wait for, or use --all. See: queuectl list")
+    if bool(job_ids) + everything + (name is not None) != 1:
+        raise InvalidInput("Name the jobs to wait for, or use --all, or --queue. See: queuectl list")
     queue = Queue()
     storage = queue.storage
-    wanted = ForAll(storage) if everything else ForJobs(storage, queue.named(job_ids))
+    wanted = ForJobs(storage, queue.named(job_ids)) if job_ids else ForAll(storage, name)
     if not wanted.is_over() and all(condition is not Condition.ALIVE for _, condition in conditions(storage)):
         click.echo("No worker is running: nothing will end until one is. Start it: queuectl worker start", err=True)
+    if name is not None and not wanted.is_over() and storage.queue(name).is_paused:
+        click.echo(f"Queue {name} is paused: nothing starts until it goes on: queuectl queue resume {name}", err=True)
     bar = Bar(queue, wanted)
     try:
         wait_until_over(storage, wanted, timeout, bar.draw)
@@ -79,7 +83,7 @@ class Bar:
     def _estimate(self, progress: Progress) -> Millis | None:
         expected = forecast(self._queue.storage)
         if isinstance(self._wanted, ForAll):
-            return expected.end_of_all(progress.left)
+            return expected.end_of_all(progress.left, self._wanted.queue)
         return expected.end_of([job for job in self._wanted.left if not job.state.has_ended])
 
     def _show(self, text: str) -> None:

@@ -9,13 +9,14 @@ from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Occurrence, Storage
 from queuectl.storage.reading import MOST_COUNTED
-from queuectl.storage.rows import COMMAND_LETTERS, EndedRun, Link, QueueRow, Run, Turn, Worker
+from queuectl.storage.rows import COMMAND_LETTERS, EVERY_QUEUE, EndedRun, Link, QueueRow, Run, Turn, Worker
 from queuectl.storage.schedules import Schedule
 from queuectl.storage.ways import AFTER_ALL_JOBS, cursor_after
 
 __all__ = [
     "AFTER_ALL_JOBS",
     "COMMAND_LETTERS",
+    "EVERY_QUEUE",
     "MOST_COUNTED",
     "Added",
     "EndedRun",

@@ -9,7 +9,19 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, LeaseLost
-from queuectl.job import HIGHEST_PRIORITY, Job, Need, NewJob, Outcome, State, Verdict, after_loss, after_run, cancelled
+from queuectl.job import (
+    DEFAULT_QUEUE,
+    HIGHEST_PRIORITY,
+    Job,
+    Need,
+    NewJob,
+    Outcome,
+    State,
+    Verdict,
+    after_loss,
+    after_run,
+    cancelled,
+)
 from queuectl.storage.rows import Worker, as_job
 from queuectl.storage.schedules import Schedule, Schedules
 from queuectl.storage.transactions import USE_MILLIS, Collision, Counts, Moment, insistent, no_counts
@@ -28,6 +40,7 @@ class Added(NamedTuple):
     id: str
     rank: int | None
     is_new: bool = True  # or it stands for another that came before, under the same key
+    queue: str = DEFAULT_QUEUE
 
 
 class Occurrence(NamedTuple):
@@ -365,7 +378,7 @@ def chance_for(job: Job) -> float:
 
 
 def added(row: Mapping[str, Any]) -> Added:
-    return Added(row["seq"], row["id"], row["rank"])
+    return Added(row["seq"], row["id"], row["rank"], queue=row["queue"])
 
 
 def refuse_circles(jobs: Sequence[NewJob]) -> None:

@@ -121,21 +121,21 @@ class Queues(Transactions):
         """From when on the queue may start a job: any time that is past, or never until one of its jobs has ended."""
         if queue.run_limit is not None and self.one("running", queue=queue.name) >= queue.run_limit:
             return inf
-        return self._paced(queue.name, queue.rate, now) if queue.rate else -inf
+        return self.paced(queue.name, queue.rate, now) if queue.rate else -inf
 
     def _any_start_at(self, now: Millis) -> float:
         """From when on any job may start, of whatever queue."""
         overall = self.known_settings.rate_rule
-        return self._paced(EVERY_QUEUE, overall, now) if overall else -inf
+        return self.paced(EVERY_QUEUE, overall, now) if overall else -inf
 
-    def _paced(self, name: str, rate: Rate, now: Millis) -> float:
+    def paced(self, name: str, rate: Rate, now: Millis) -> float:
         """From when on a rate allows the next start."""
         at = float(self.one("free_at", name=name) or 0) - rate.ahead_millis
         # Farther off than any start has put it: the clock was set back while nobody looked.
         return at if at <= now + rate.interval_millis + STRAYED_MILLIS else -inf
 
     def _has_started(self, name: str, rate: Rate, now: Millis) -> None:
-        free_at = max(self._paced(name, rate, now) + rate.ahead_millis, now) + rate.interval_millis
+        free_at = max(self.paced(name, rate, now) + rate.ahead_millis, now) + rate.interval_millis
         self.run("set_free_at", name=name, free_at=free_at)
 
     def is_limited(self, name: str) -> bool:

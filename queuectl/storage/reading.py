@@ -1,15 +1,17 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from queuectl import config
 from queuectl.clock import Clock
 from queuectl.config import Settings
 from queuectl.errors import JobNotFound, QueueMoved, QueueNotFound
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.storage.rows import COMMAND_LETTERS, RANK, EndedRun, Link, QueueRow, Run, Turn, Worker, as_job
 from queuectl.storage.sql import TOTALS, queries
 from queuectl.storage.ways import AFTER_ALL_JOBS, LOWEST, cursor_after, place_of, ways_to
@@ -140,23 +142,45 @@ class Reader(ABC):
 
     # --- the line ---
 
-    def ahead(self, rank: int, seq: int) -> int:
+    def ahead(self, rank: int, seq: int, queue: str = DEFAULT_QUEUE) -> int:
         """How many stand before this place in line, counted to MOST_COUNTED."""
         count = 0
-        for queue in self.known_queues:
-            count += int(self.one("ahead", queue=queue, rank=rank, seq=seq, most=MOST_COUNTED - count))
+        for name in self._rivals(queue):
+            count += int(self.one("ahead", queue=name, rank=rank, seq=seq, most=MOST_COUNTED - count))
         return count
+
+    def before(self, job: Job, limit: int) -> list[Job]:
+        """The first of those who stand before the job."""
+        if job.rank is None:
+            return []
+        rows = self._in_line(self._rivals(job.queue), limit=limit, key=LOWEST, seq=0)
+        found = self.aged([as_job(row) for row in rows])
+        return [one for one in found if one.rank is not None and (one.rank, one.seq) < (job.rank, job.seq)]
+
+    def _rivals(self, queue: str) -> list[str]:
+        """The queues of which jobs may be started before one of this queue: not those that are paused."""
+        self.look_at_clock()
+        return [one.name for one in self.known_queues.values() if one.name == queue or not one.is_paused]
 
     def last_due(self) -> Millis | None:
         found: Millis | None = self.one("last_due")
         return found
 
     def front(self, limit: int) -> list[Turn]:
-        """The first in line, of all queues."""
+        """The first in line, of each queue that is not paused as many as of the others."""
         self.look_at_clock()
-        values = dict(limit=limit, letters=COMMAND_LETTERS)
-        turns = [row for queue in self.known_queues for row in self.run("front", queue=queue, **values).fetchall()]
-        return [Turn(seq, command) for _, seq, command in sorted(turns)[:limit]]
+        values = dict(limit=self._share(limit), letters=COMMAND_LETTERS)
+        names = [queue.name for queue in self.known_queues.values() if not queue.is_paused]
+        turns = [Turn(*row) for name in names for row in self.run("front", queue=name, **values).fetchall()]
+        return sorted(turns, key=lambda turn: (turn.rank, turn.seq))
+
+    def cut_off(self, turns: Sequence[Turn], limit: int) -> list[str]:
+        """The queues of which more may be in line than these, which are its front."""
+        numbers = Counter(turn.queue for turn in turns)
+        return [queue for queue, number in numbers.items() if number >= self._share(limit)]
+
+    def _share(self, limit: int) -> int:
+        return max(1, limit // (sum(not queue.is_paused for queue in self.known_queues.values()) or 1))
 
     # --- jobs ---
 
@@ -205,30 +229,43 @@ class Reader(ABC):
         return found[:limit]
 
     def page(
-        self, most: int, state: State | None = None, label: str | None = None, cursor: str = ""
+        self,
+        most: int,
+        state: State | None = None,
+        label: str | None = None,
+        queue: str | None = None,
+        cursor: str = "",
     ) -> tuple[list[Job], str | None]:
         """Some jobs along the index that fits best, and where to go on from there; None after the last.
 
         The newest come first; with `pending` they come as they will run. Others may be among them: the caller looks.
         """
-        ways = ways_to(state, label)
+        ways = ways_to(state, label, queue)
         number, key, seq = place_of(cursor, ways) if cursor else (0, LOWEST, ways[0].start)
         values: dict[str, Any] = dict(key=key, seq=seq, before=seq, state=str(state), label=label, limit=most)
         if ways[number].query == "in_line":
-            rows = self._in_line(**values)
+            self.look_at_clock()
+            rows = self._in_line(self.known_queues if queue is None else [queue], **values)
+        elif ways[number].query == "jobs_of_queue":
+            rows = self._of_queue(queue, State if state is None else [state], seq, most)
         else:
             rows = self.run(ways[number].query, **values).fetchall()
         jobs = [as_job(row) for row in rows]
         if len(jobs) == most:
-            return self.aged(jobs), cursor_after(jobs[-1], state, label)
+            return self.aged(jobs), cursor_after(jobs[-1], state, label, queue)
         following = f"{number + 1}:{LOWEST}:{ways[number + 1].start}" if number + 1 < len(ways) else None
         return self.aged(jobs), following
 
-    def _in_line(self, limit: int, **values: Any) -> list[Any]:
-        """As they will run, of all queues."""
-        self.look_at_clock()
-        lines = [self.run("in_line", queue=queue, limit=limit, **values).fetchall() for queue in self.known_queues]
+    def _in_line(self, queues: Iterable[str], limit: int, **values: Any) -> list[Any]:
+        """As they will run, of these queues."""
+        lines = [self.run("in_line", queue=queue, limit=limit, **values).fetchall() for queue in queues]
         return sorted((row for line in lines for row in line), key=lambda row: (row[RANK], row[0]))[:limit]
+
+    def _of_queue(self, queue: str | None, states: Iterable[State], before: int, limit: int) -> list[Any]:
+        """The newest of a named queue, in any of these states."""
+        values = dict(queue=queue, before=before, limit=limit)
+        found = [row for state in states for row in self.run("jobs_of_queue", state=state.value, **values).fetchall()]
+        return sorted(found, key=itemgetter(0), reverse=True)[:limit]
 
     def newest_id(self) -> str | None:
         found: str | None = self.one("newest")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from queuectl import config
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.times import Millis
 
 COMMAND_LETTERS = 1_000  # of a command are enough to know it again
@@ -29,6 +29,9 @@ class Worker(NamedTuple):
     processed: int
     stop_grace: float | None
     queues: str | None = None  # those that it serves, with commas between them; None is all
+
+    def serves(self, queue: str) -> bool:
+        return self.queues is None or queue in self.queues.split(",")
 
 
 class Run(NamedTuple):
@@ -56,13 +59,16 @@ class EndedRun(NamedTuple):
     waited_seconds: float
     outcome: str
     command: str  # its first COMMAND_LETTERS
+    queue: str = DEFAULT_QUEUE
 
 
 class Turn(NamedTuple):
-    """A place in line: whose it is, and what it runs."""
+    """A place in line: whose it is, what it runs, and where it stands."""
 
     seq: int
     command: str  # its first COMMAND_LETTERS
+    queue: str = DEFAULT_QUEUE
+    rank: int = 0
 
 
 class Link(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from queuectl.errors import InvalidInput, brief
-from queuectl.job import Job, State
+from queuectl.job import DEFAULT_QUEUE, Job, State
 
 AFTER_ALL_JOBS = 2**63 - 1
 LOWEST = -(2**63)
@@ -23,6 +23,7 @@ class Way(NamedTuple):
 NEWEST = [Way("jobs", AFTER_ALL_JOBS)]
 IN_STATE = [Way("jobs_in_state", AFTER_ALL_JOBS)]
 NEWEST_LABELLED = [Way("jobs_labelled", AFTER_ALL_JOBS)]
+NEWEST_OF_QUEUE = [Way("jobs_of_queue", AFTER_ALL_JOBS)]
 WAITING = [
     Way("in_line", 0, lambda job: job.rank),
     Way("later", 0, lambda job: job.due_at),
@@ -30,17 +31,19 @@ WAITING = [
 ]
 
 
-def ways_to(state: State | None, label: str | None) -> list[Way]:
+def ways_to(state: State | None, label: str | None, queue: str | None) -> list[Way]:
     if label is not None:
         return NEWEST_LABELLED
     if state is State.PENDING:
         return WAITING
+    if queue not in (None, DEFAULT_QUEUE):
+        return NEWEST_OF_QUEUE
     return NEWEST if state is None else IN_STATE
 
 
-def cursor_after(job: Job, state: State | None, label: str | None) -> str:
-    """Where to go on after this job, on the way to jobs of this state and label."""
-    ways = ways_to(state, label)
+def cursor_after(job: Job, state: State | None, label: str | None, queue: str | None) -> str:
+    """Where to go on after this job, on the way to jobs of this state, label and queue."""
+    ways = ways_to(state, label, queue)
     number = 0
     if ways is WAITING and job.rank is None:
         number = 1 if job.due_at is not None else 2
