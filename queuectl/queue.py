@@ -16,7 +16,7 @@ from queuectl.home import open_home
 from queuectl.job import LAST, RUN_VARIABLES, TRACE_SIGNS, Job, NewJob, State
 from queuectl.preflight import Preflight, existing
 from queuectl.selection import Page, Selection, find, find_all
-from queuectl.storage import Added, Link, Run, Storage, open_storage
+from queuectl.storage import Added, Link, QueueRow, Run, Storage, open_storage
 from queuectl.tidying import remove_logs
 
 if TYPE_CHECKING:
@@ -170,6 +170,12 @@ class Queue:
         from queuectl.worker_manager import WorkerManager
 
         return Status(self.counts(), WorkerManager(self.home, self.storage).standings())
+
+    def queues(self) -> Sequence[tuple[QueueRow, dict[str, int]]]:
+        """Every named queue, and how many jobs it has in each state."""
+        totals = self.storage.totals_by_queue()
+        self.storage.look_at_clock()
+        return [(found, totals.get(found.name, {})) for found in self.storage.known_queues.values()]
 
     # --- waiting ---
 

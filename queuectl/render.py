@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -14,7 +14,7 @@ from queuectl.estimates import NOTHING, Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
-from queuectl.storage import Link, Run, Schedule
+from queuectl.storage import Link, QueueRow, Run, Schedule
 from queuectl.times import Millis, as_typed, clock_time, iso, short, spoken
 from queuectl.tracing import trace_id
 
@@ -139,6 +139,7 @@ def run_json(run: Run) -> dict[str, Any]:
 
 def job_table(jobs: Sequence[Job], forecast: Forecast | None = None) -> str:
     labelled = any(job.label for job in jobs)
+    several = len({job.queue for job in jobs}) > 1
     rows = [
         (
             job.id,
@@ -146,13 +147,14 @@ def job_table(jobs: Sequence[Job], forecast: Forecast | None = None) -> str:
             priority_text(job),
             tries_text(job),
             when_text(job) + (expected_text(forecast.of(job), forecast.now) if forecast else ""),
+            *([job.queue] if several else []),
             *([job.label or ""] if labelled else []),
             one_line(job.command),
         )
         for job in jobs
     ]
-    labels = ["label"] if labelled else []
-    return table(rows, ["id", "state", "priority", "tries", "when", *labels, "command"])
+    more = ["queue"] * several + ["label"] * labelled
+    return table(rows, ["id", "state", "priority", "tries", "when", *more, "command"])
 
 
 def dead_table(jobs: Sequence[Job]) -> str:
@@ -284,6 +286,37 @@ def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
     return table(rows, ["next", "schedule", "when", "command"])
 
 
+# --- queues ---
+
+
+def queue_json(found: QueueRow, totals: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "paused": bool(found.is_paused),
+        "limit": found.run_limit,
+        "rate": found.rate_text,
+        "jobs": {state.value: totals.get(state.value, 0) for state in State},
+    }
+
+
+def queue_rows(queues: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+    """A queue in a line: whether it is open, how many wait in it, and how many run of so many that may."""
+    return [
+        (
+            queue["name"],
+            click.style("paused", fg="yellow") if queue["paused"] else "open",
+            f"{queue['jobs']['pending'] + queue['jobs']['failed']:,}",
+            f"{queue['jobs']['processing']}" + (f" of {queue['limit']}" if queue["limit"] else ""),
+            queue["rate"] or "",
+        )
+        for queue in queues
+    ]
+
+
+def queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
+    return table(queue_rows(queues), ["queue", "state", "waiting", "running", "rate"])
+
+
 # --- workers ---
 
 
@@ -316,6 +349,7 @@ def worker_state(standing: Standing) -> str:
 def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
     colours = {"lost": "red", "stopping": "yellow", "busy": "blue", "idle": "green"}
     several = len({standing.worker.host for standing in standings}) > 1
+    bound = any(standing.worker.queues for standing in standings)
     rows = []
     for standing in standings:
         worker, state = standing.worker, worker_state(standing)
@@ -326,6 +360,7 @@ def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
                 worker.pid,
                 click.style(state, fg=colours[state]),
                 standing.job.id + expected_text(forecast.of(standing.job), forecast.now) if standing.job else "",
+                *([(worker.queues or "all").replace(",", ", ")] if bound else []),
                 worker.processed,
                 "" if standing.memory_bytes is None else f"{standing.memory_bytes / 1_000_000:.0f} MB",
                 f"{spoken(max(0, forecast.now - worker.heartbeat_at) / 1000)} ago",
@@ -333,7 +368,9 @@ def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
             )
         )
     hosts = ["host"] if several else []
-    return table(rows, ["worker", *hosts, "pid", "state", "job", "jobs done", "memory", "heartbeat", "started"])
+    queues = ["queues"] if bound else []
+    headers = ["worker", *hosts, "pid", "state", "job", *queues, "jobs done", "memory", "heartbeat", "started"]
+    return table(rows, headers)
 
 
 def autostart_json(found: Autostart | None) -> dict[str, Any]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from queuectl.estimates import Forecast, forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
-from queuectl.render import COLOURS, cut, expected_text, fitting, one_line, priority_text, visible, worker_state
+from queuectl.render import (
+    COLOURS,
+    cut,
+    expected_text,
+    fitting,
+    one_line,
+    priority_text,
+    queue_rows,
+    visible,
+    worker_state,
+)
 from queuectl.storage import EndedRun, Storage
 from queuectl.times import clock_time, short, spoken
 
@@ -26,17 +36,24 @@ class View(NamedTuple):
     line: Sequence[Job]
     ended: Sequence[EndedRun]
     forecast: Forecast
+    queues: Sequence[Mapping[str, Any]] = ()
 
 
-def look(storage: Storage, counts: Mapping[str, int], standings: Sequence[Standing], most: int) -> View:
+def look(
+    storage: Storage,
+    counts: Mapping[str, int],
+    standings: Sequence[Standing],
+    most: int,
+    queues: Sequence[Mapping[str, Any]] = (),
+) -> View:
     """As much as a screen of so many rows can show, and no more."""
     line = [job for job in storage.page(most, State.PENDING)[0] if job.rank is not None]
-    return View(counts, standings, line, storage.newest_runs(most), forecast(storage))
+    return View(counts, standings, line, storage.newest_runs(most), forecast(storage), queues)
 
 
 def draw(view: View, columns: int, rows: int) -> list[str]:
     """The lines of the screen, no longer and no more than there is room for."""
-    sections = [workers(view), front(view), lately(view)]
+    sections = [*([named(view)] if len(view.queues) > 1 else []), workers(view), front(view), lately(view)]
     head = [title(view), counted(view.counts)]
     room = rows - len(head) - 2 * len(sections)  # an empty line and a heading for each
     shown = list(head)
@@ -63,6 +80,14 @@ def title(view: View) -> str:
 
 def counted(counts: Mapping[str, int]) -> str:
     return "   ".join(f"{click.style(name, fg=COLOURS[State(name)])} {count:,}" for name, count in counts.items())
+
+
+def named(view: View) -> tuple[str, list[Cells]]:
+    """How many wait and run in each queue."""
+    return "queues", [
+        (name, state, f"{waiting} waiting", f"{running} running", rate)
+        for name, state, waiting, running, rate in queue_rows(view.queues)
+    ]
 
 
 def workers(view: View) -> tuple[str, list[Cells]]:

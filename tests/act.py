@@ -116,6 +116,20 @@ def tree(depth: str) -> None:
 
 def alone(path: str) -> None:
     """Lock the file for as long as this process lives, or say that somebody else has."""
+    if not locked(path):
+        Path("overlap").touch()
+
+
+def place(most: str) -> None:
+    """The same with any of so many files; which one it was is written down."""
+    for number in range(int(most)):
+        if locked(f"place-{number}"):
+            add("places", str(number))
+            return
+    Path("overlap").touch()
+
+
+def locked(path: str) -> bool:
     file = open(path, "w")  # noqa: SIM115
     OPEN_FOR_LIFE.append(file)
     try:
@@ -128,7 +142,8 @@ def alone(path: str) -> None:
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        Path("overlap").touch()
+        return False
+    return True
 
 
 def kill_worker() -> None:
@@ -163,6 +178,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "chatter": chatter,
     "tree": tree,
     "alone": alone,
+    "place": place,
     "kill-worker": kill_worker,
     "exit": lambda code: sys.exit(int(code)),
 }

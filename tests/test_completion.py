@@ -67,6 +67,22 @@ def test_states_labels_settings_and_their_values(filled: Cli) -> None:
     assert offered(filled, "completion", "").keys() == {"bash", "zsh", "fish", "powershell"}
 
 
+def test_queues_and_schedules_by_their_names(cli: Cli) -> None:
+    cli.ok("queue", "add", "gpu")
+    cli.ok("enqueue", "--queue", "gpu", "true")
+    cli.ok("queue", "pause", "gpu")
+    cli.ok("schedule", "add", "backup", "--every", "1d", "backup.sh")
+    assert offered(cli, "queue", "resume", "") == {
+        "default": "0 waiting, 0 running",
+        "gpu": "paused, 1 waiting, 0 running",
+    }
+    for words in (["list", "--queue"], ["enqueue", "--queue"], ["worker", "start", "--queue"], ["wait", "--queue"]):
+        assert offered(cli, *words, "g").keys() == {"gpu"}, words
+    assert offered(cli, "dlq", "purge", "--queue", "g").keys() == {"gpu"}
+    assert offered(cli, "schedule", "remove", "") == {"backup": "backup.sh"}
+    assert offered(cli, "queue", "add", "") == offered(cli, "schedule", "add", "") == {}, "it is still to be made"
+
+
 def test_asking_makes_no_home_and_says_nothing_of_errors(cli: Cli) -> None:
     for words in (["show", ""], ["enqueue", "--label", ""], ["config", "set", "aging", ""]):
         offered(cli, *words)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
 
-from queuectl.estimates import Expected, Typical, forecast, foresee
+from queuectl import platforms
+from queuectl.estimates import Expected, Lane, Typical, forecast, foresee
 from queuectl.job import Job, NewJob, Outcome, State
-from queuectl.storage import EndedRun, Storage, Turn
+from queuectl.storage import EndedRun, QueueRow, Storage, Turn, Worker
 
 from .conftest import Cli, SetClock, eventually
 from .processes import open_queue, state
@@ -71,6 +73,91 @@ def test_without_history_nothing_is_expected_after_a_run_that_nobody_knows() -> 
     nothing = Typical([])
     assert foresee(nothing, [a_job(1, "make", NOW, "w")], [Turn(2, "make")], {"w": None}, NOW).expected == {}
     assert foresee(nothing, [], [Turn(1, "make"), Turn(2, "make")], {"w": None}, NOW).expected == {1: Expected(NOW)}
+
+
+def test_a_run_of_the_same_queue_tells_more_than_one_of_another() -> None:
+    runs = [a_run("make", 10), a_run("render", 100)._replace(queue="gpu"), a_run("train", 300)._replace(queue="gpu")]
+    assert Typical(runs).seconds(Turn(1, "make", "gpu")) == 10
+    assert Typical(runs).seconds(Turn(1, "never seen", "gpu")) == 100
+    assert Typical(runs).seconds(Turn(1, "never seen", "mail")) == 100, "the median of all"
+    assert Typical(runs).seconds(Turn(1, "never seen", "default")) == 10
+
+
+TWO = {"w": None, "v": None}
+
+
+def test_a_full_queue_lets_nobody_start_before_a_place_is_free_and_others_go_before() -> None:
+    line = [Turn(1, "ls", "gpu", 1), Turn(2, "ls", "gpu", 2), Turn(3, "make", "default", 3), Turn(4, "ls", "gpu", 4)]
+    found = foresee(HISTORY, [], line, TWO, NOW, {"gpu": Lane(1), "default": Lane()}).expected
+    assert found == {
+        1: Expected(NOW, NOW + 1_000),
+        2: Expected(NOW + 1_000, NOW + 2_000),
+        3: Expected(NOW, NOW + 20_000),
+        4: Expected(NOW + 2_000, NOW + 3_000),
+    }
+
+
+def test_a_place_that_nobody_knows_the_end_of_is_never_expected_to_be_free() -> None:
+    running = [a_job(1, "make", NOW, "elsewhere")._replace(queue="gpu")]
+    line = [Turn(2, "ls", "gpu", 1), Turn(3, "ls", "default", 2)]
+    lanes = {"gpu": Lane(1), "default": Lane()}
+    known = foresee(HISTORY, running, line, TWO, NOW, lanes).expected
+    assert (known[2].start_at, known[3].start_at) == (NOW + 20_000, NOW)
+    unknown = foresee(Typical([a_run("ls", 1)._replace(queue="mail")]), [], line, {}, NOW, lanes).expected
+    assert unknown == {}
+    assert foresee(Typical([]), running, line, TWO, NOW, lanes).expected == {3: Expected(NOW)}
+
+
+def test_a_rate_keeps_starts_apart_its_queues_own_or_that_of_all() -> None:
+    line = [Turn(1, "ls", "mail", 1), Turn(2, "ls", "mail", 2), Turn(3, "ls", "default", 3)]
+    lanes = {"mail": Lane(None, 6_000, NOW + 500), "default": Lane()}
+    found = foresee(HISTORY, [], line, TWO, NOW, lanes).expected
+    assert [found[seq].start_at for seq in (1, 2, 3)] == [NOW + 500, NOW + 6_500, NOW]
+    found = foresee(HISTORY, [], line, TWO, NOW, {"mail": Lane(), "default": Lane(), "*": Lane(None, 60_000)}).expected
+    assert [found[seq].start_at for seq in (1, 2, 3)] == [NOW, NOW + 60_000, NOW + 120_000]
+
+
+def test_a_worker_takes_only_from_the_queues_that_it_serves() -> None:
+    line = [Turn(1, "ls", "gpu", 1), Turn(2, "ls", "mail", 2), Turn(3, "ls", "default", 3)]
+    found = foresee(HISTORY, [], line, {"w": ["mail", "default"]}, NOW).expected
+    assert found == {2: Expected(NOW, NOW + 1_000), 3: Expected(NOW + 1_000, NOW + 2_000)}
+
+
+def test_nothing_is_said_of_what_comes_after_the_last_that_was_looked_at() -> None:
+    line = [Turn(1, "ls", "gpu", 1), Turn(2, "ls", "default", 3), Turn(3, "ls", "default", 4)]
+    found = foresee(HISTORY, [], line, {"w": None}, NOW, {"gpu": Lane(goes_on=True), "default": Lane()}).expected
+    assert list(found) == [1], "more of gpu may be before them"
+
+
+def test_paused_queues_and_limits_leave_the_end_of_all_unknown(storage: Storage, clock: SetClock) -> None:
+    storage.add_worker(a_worker(storage))
+    for command in ("ls", "ls"):
+        storage.add([NewJob(None, command, None, 5, 0, 0, 2, None, "/", None)])
+    job = storage.claim("w")
+    assert job
+    clock.pass_seconds(2)
+    storage.finish(job, Outcome(0, 2.0))
+    storage.add_queue(QueueRow("gpu"))
+    assert forecast(storage).end_of_all(1) == clock.now() + 2_000
+    storage.add([NewJob(None, "ls", None, 9, 0, 0, 2, None, "/", None, queue="gpu")])
+    assert forecast(storage).end_of_all(2) == clock.now() + 4_000
+    assert forecast(storage).end_of_all(1, "gpu") == clock.now() + 2_000
+    storage.set_queue("gpu", run_limit=1)
+    assert forecast(storage).end_of_all(2) == clock.now() + 4_000, "all of them are foreseen"
+    assert forecast(storage).end_of_all(9) is None
+    storage.set_queue("gpu", is_paused=1)
+    found = forecast(storage)
+    assert list(found.expected) == [2] and found.end_of_all(2) is None
+    assert found.end_of_all(1, "gpu") is None
+
+
+def a_worker(storage: Storage) -> Worker:
+    """This process, which lives."""
+    pid = os.getpid()
+    start_time = platforms.start_time(pid) or ""
+    return Worker(
+        "w", pid, start_time, platforms.boot_id(), platforms.pid_space(), "here", 0, storage.clock.now(), 0, None
+    )
 
 
 def test_the_end_of_some_is_the_last_of_theirs_and_unknown_if_one_is() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from queuectl.estimates import Expected
 from queuectl.job import Job, State
 from queuectl.ranking import PROMOTED
-from queuectl.storage import Link, Run
-from queuectl.times import short
+from queuectl.storage import Link, QueueRow, Run
+from queuectl.times import clock_time, short
 from queuectl.why import Facts, reasons
 
 from .conftest import Cli, eventually
@@ -100,6 +100,24 @@ def test_all_workers_are_busy() -> None:
     assert "The worker is busy with a." in why(a_job(**IN_LINE), running=running[:1])
     assert "busy" not in why(a_job(**IN_LINE), working=3, running=running)
     assert "busy" not in why(a_job(due_at=NOW + 1_000), running=running[:1]), "it would not start if one were free"
+
+
+def test_what_its_queue_says_to_it() -> None:
+    job = a_job(**IN_LINE, queue="gpu")
+    assert "Its queue gpu is paused. To let it go on: queuectl queue resume gpu" in why(
+        job, queue=QueueRow("gpu", 1, 2)
+    )
+    assert "Its queue gpu is full: 2 of 2 run." in why(job, queue=QueueRow("gpu", 0, 2), in_queue=2)
+    assert "full" not in why(job, queue=QueueRow("gpu", 0, 2), in_queue=1)
+    paced = [("The rate of its queue gpu, 1/m,", NOW + 12_000)]
+    at = clock_time(NOW + 12_000, NOW)
+    assert f"The rate of its queue gpu, 1/m, lets the next job start at {at}." in why(job, paced=paced)
+    blocked = why(a_job(due_at=NOW + 1_000, queue="gpu"), queue=QueueRow("gpu", 0, 1), in_queue=1, paced=paced)
+    assert "full" not in blocked and "rate" not in blocked, "it would not start if there were a place"
+    nobody = why(job, queue=QueueRow("gpu"), working=0, elsewhere=3)
+    assert (
+        "No worker serves its queue gpu: it cannot start. Start one with: queuectl worker start --queue gpu" in nobody
+    )
 
 
 def test_when_it_is_expected_to_start_and_to_end() -> None:

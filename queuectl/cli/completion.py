@@ -19,6 +19,7 @@ from queuectl.database import database_url, is_postgres, sqlite_path
 from queuectl.home import find_home
 from queuectl.job import LAST, Job, State
 from queuectl.queue import Queue
+from queuectl.render import one_line
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 MOST_OFFERED, MOST_LOOKED_AT = 50, 500
@@ -63,7 +64,7 @@ Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that makes a shell complete queuectl's commands, options, job ids, states and settings.
+    """Print the script that makes a shell complete queuectl's commands, options, job ids, states, queues and settings.
 
     Run it from your shell's startup file.
 
@@ -172,6 +173,27 @@ def labels(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
     return (CompletionItem(label) for label in dict.fromkeys(job.label for job in newest) if label)
 
 
+def queues(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    queue = queue_that_is_there()
+    for found, totals in queue.queues() if queue else ():
+        waiting = totals.get("pending", 0) + totals.get("failed", 0)
+        paused = "paused, " if found.is_paused else ""
+        yield CompletionItem(found.name, help=f"{paused}{waiting:,} waiting, {totals.get('processing', 0):,} running")
+
+
+def schedules(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    queue = queue_that_is_there()
+    for schedule in queue.storage.schedules() if queue else ():
+        yield CompletionItem(schedule.name, help=one_line(schedule.command)[:LONGEST_HELP])
+
+
+def names(context: click.Context, incomplete: str) -> Iterable[CompletionItem]:
+    """Those of the group that the command belongs to; one that is still to be made has none yet."""
+    group, _, command = context.command_path.partition(" ")[2].partition(" ")
+    offer = NAMES.get(group)
+    return () if offer is None or command == "add" else offer(context, incomplete)
+
+
 def settings(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
     """By the names with dashes where somebody has begun to write them so."""
     dashed = "-" in incomplete
@@ -189,10 +211,15 @@ def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
     return (CompletionItem(value) for value in offered if value and " " not in value)
 
 
+# In `wait` and `dlq` a name is of a queue, too.
+NAMES: dict[str, Offer] = {"queue": queues, "schedule": schedules, "dlq": queues, "wait": queues}
 # By the name of the parameter, so that a new command is completed without doing anything for it.
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("job_id", "job_ids", "depends_on", "after_any", "after_failed"), Live(jobs)),
     "label": Live(labels),
+    "queue": Live(queues),
+    "queues": Live(queues),
+    "name": Live(names),
     "key": Live(settings),
     "value": Live(values),
     "path": click.Path(),

@@ -116,11 +116,15 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
         stored = sum(job.is_new for job in added)
         others = len(added) - stored
         tell(f"{stored:,} jobs were stored{f', and {others:,} not: others have their keys' if others else ''}.")
+    names = sorted({job.queue for job in added if job.is_new})
+    for name in names:
+        if queue.storage.queue(name).is_paused:
+            tell(f"Queue {name} is paused. To let it go on: queuectl queue resume {name}")
     alive = [worker for worker, condition in conditions(queue.storage) if condition is Condition.ALIVE]
     if not alive:
         tell("No worker is running. Start one with: queuectl worker start")
         return
-    for name in sorted({job.queue for job in added if job.is_new}):
+    for name in names:
         if not any(worker.serves(name) for worker in alive):
             tell(f"No worker serves queue {name}. Start one with: queuectl worker start --queue {name}")
 

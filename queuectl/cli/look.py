@@ -63,19 +63,25 @@ def status(watching: bool, as_json: bool) -> None:
     counts, standings = queue.status()
     expected = forecast(queue.storage)
     end_at = expected.end_of_all(counts["pending"] + counts["processing"] + counts["failed"])
+    queues = [render.queue_json(*found) for found in queue.queues()]
     coming = queue.storage.next_schedules(COMING_SHOWN)
     if as_json:
-        workers = [render.worker_json(standing, expected) for standing in standings]
-        following = [render.schedule_json(schedule) for schedule in coming]
-        click.echo(
-            render.to_json({"jobs": counts, "workers": workers, "expected_end_at": iso(end_at), "next": following})
-        )
+        found = {
+            "jobs": counts,
+            "queues": queues,
+            "workers": [render.worker_json(standing, expected) for standing in standings],
+            "expected_end_at": iso(end_at),
+            "next": [render.schedule_json(schedule) for schedule in coming],
+        }
+        click.echo(render.to_json(found))
         return
     click.echo(
         render.table([[f"{count:,}" for count in counts.values()]], [render.state_text(State(name)) for name in counts])
     )
     if end_at is not None:
         click.echo(f"\nAll will have ended ~{clock_time(end_at, expected.now)}.")
+    if len(queues) > 1:
+        click.echo(f"\n{render.queue_table(queues)}")
     click.echo()
     click.echo(
         render.worker_table(standings, expected)

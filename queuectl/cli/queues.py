@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from queuectl import config, render
+from queuectl.cli.options import all_of
 from queuectl.cli.options import as_json as json_option
 from queuectl.errors import InvalidInput, brief
 from queuectl.fields import checked_id
-from queuectl.job import State
 from queuectl.queue import Queue
 from queuectl.storage import QueueRow
 
@@ -27,10 +27,10 @@ def queue() -> None:
     """
 
 
-def limits(function: Any) -> Any:
-    """The options of `add` and `set`."""
-    function = click.option("--rate", help="How many may start in a time, e.g. 10/s, 100/m, 5/h; none: any.")(function)
-    return click.option("--limit", help="How many may run at once, over all machines; none: any number.")(function)
+limits = all_of(
+    click.option("--limit", metavar="N", help="How many may run at once, over all machines; none: any number."),
+    click.option("--rate", help="How many may start in a time, e.g. 10/s, 100/m, 5/h; none: any number."),
+)
 
 
 @queue.command()
@@ -73,25 +73,8 @@ def list_queues(as_json: bool) -> None:
     Example:
       queuectl queue list
     """
-    storage = Queue().storage
-    storage.look_at_clock()
-    totals = storage.totals_by_queue()
-    shapes = [queue_json(found, totals.get(found.name, {})) for found in storage.known_queues.values()]
-    if as_json:
-        click.echo(render.to_json(shapes))
-        return
-    rows = [
-        (
-            shape["name"],
-            "paused" if shape["paused"] else "open",
-            shape["limit"] or "",
-            shape["rate"] or "",
-            shape["jobs"]["pending"] + shape["jobs"]["failed"],
-            shape["jobs"]["processing"],
-        )
-        for shape in shapes
-    ]
-    click.echo(render.table(rows, ["queue", "state", "limit", "rate", "waiting", "running"]))
+    shapes = [render.queue_json(*found) for found in Queue().queues()]
+    click.echo(render.to_json(shapes) if as_json else render.queue_table(shapes))
 
 
 @queue.command()
@@ -151,14 +134,4 @@ def checked_limit(text: str) -> int:
 
 def described(found: QueueRow) -> str:
     limit = "any number at once" if found.run_limit is None else f"at most {found.run_limit} at once"
-    return f"{limit}, {found.rate_text or 'at any rate'}"
-
-
-def queue_json(found: QueueRow, totals: dict[str, int]) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "paused": bool(found.is_paused),
-        "limit": found.run_limit,
-        "rate": found.rate_text,
-        "jobs": {state.value: totals.get(state.value, 0) for state in State},
-    }
+    return f"{limit}, {found.rate_text or 'at any rate'}{', paused' if found.is_paused else ''}"

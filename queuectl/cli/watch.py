@@ -15,6 +15,7 @@ import click
 from queuectl import platforms
 from queuectl.errors import InvalidInput
 from queuectl.queue import Queue
+from queuectl.render import queue_json
 from queuectl.screen import draw, look
 from queuectl.storage import Storage
 
@@ -38,7 +39,8 @@ def watch(queue: Queue, until: Callable[[], bool] = lambda: False) -> None:
         while not until():
             storage.changed()
             columns, rows = shutil.get_terminal_size()
-            show(draw(look(storage, *queue.status(), rows), columns, rows))
+            queues = [queue_json(*found) for found in queue.queues()]
+            show(draw(look(storage, *queue.status(), rows, queues), columns, rows))
             pause(storage)
 
 
