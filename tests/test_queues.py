@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from math import inf
 from typing import Any
 from unittest import mock
 
 import pytest
-from conftest import SetClock, open_database
+from conftest import SetClock, eventually, open_database
 from test_order import new_job
 
 from queuectl.checking import check
@@ -17,6 +18,7 @@ from queuectl.errors import DuplicateQueue, QueueError, QueueNotFound, WrongStat
 from queuectl.job import Job, Outcome, State
 from queuectl.storage import QueueRow, Storage, base
 from queuectl.storage.base import Added
+from queuectl.storage.transactions import no_counts
 
 Connect = Callable[[], Storage]
 only_sqlite = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -254,6 +256,45 @@ def test_however_many_claim_at_once_no_limit_is_exceeded_and_no_job_forgotten(
             "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()", {}
         ).fetchall()
         assert circles == 0
+
+
+@only_postgres
+@pytest.mark.parametrize("how", ["a limit", "a rate", "a rate over all"])
+def test_who_claims_where_there_are_limits_waits_for_who_is_just_claiming_there(
+    gpu: Storage, connect: Connect, how: str
+) -> None:
+    limits = {"a limit": {"run_limit": 1}, "a rate": {"rate_text": "1/h"}, "a rate over all": {}}
+    gpu.set_queue("gpu", **limits[how])
+    gpu.set_setting("rate", "1/h" if how == "a rate over all" else None)
+    add(gpu, "gpu", "gpu")
+    first, second, watcher = connect(), connect(), connect()
+    found: list[Job | None] = []
+    late = threading.Thread(target=lambda: found.append(second.claim("late")))
+    with first.transaction() as moment:
+        counts = no_counts()
+        assert first._claim("first", moment, counts)
+        first._count(counts)
+        late.start()
+        waiting = (
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        eventually(lambda: watcher.statement(waiting, {}).fetchone() == (1,))
+    late.join(timeout=30)
+    assert found == [None]
+
+
+@only_postgres
+def test_who_finds_a_queue_full_holds_nobody_up_there(gpu: Storage, connect: Connect) -> None:
+    gpu.set_queue("gpu", run_limit=1)
+    gpu.set_queue("mail", run_limit=1)
+    add(gpu, "gpu", "gpu", "mail")
+    first, second = connect(), connect()
+    with first.transaction() as moment, mock.patch.object(first, "_start_at", side_effect=[-inf, inf, -inf, -inf]):
+        counts = no_counts()
+        job = first._claim("first", moment, counts)
+        assert job and job.queue == "mail", "gpu was open at first sight, and then full"
+        first._count(counts)
+        assert claim(second).queue == "gpu"
 
 
 def test_a_wave_of_jobs_that_come_due_in_a_full_queue_holds_up_nobody(gpu: Storage, clock: SetClock) -> None:
