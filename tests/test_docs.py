@@ -288,7 +288,10 @@ SHAPES: dict[str, Shape] = {
     "list": each("", JOB),
     "dlq list": each("", JOB),
     "show": JOB | documented("What only show has"),
-    "status": documented("Status") | each("workers", WORKER) | each("next", SCHEDULE),
+    "status": documented("Status")
+    | each("queues", documented("A queue"))
+    | each("workers", WORKER)
+    | each("next", SCHEDULE),
     "worker list": each("", WORKER),
     "worker health": each("", WORKER),
     "worker autostart status": documented("Autostart"),
