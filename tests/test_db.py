@@ -806,6 +806,7 @@ def test_a_copy_of_a_live_queue_is_whole(home: Home, opened: Callable[[str], Sto
         copy = opened(f"sqlite:///{path}")
         found = checking.check(copy)
         assert found.problems == [] and found.jobs > 3000
+        assert copy.queue("gpu") == QueueRow("gpu", 0, 2, "10/m")
         assert copy.workers() == [] and copy.totals()["processing"] == 0 and copy.queue_id() != source.queue_id()
         assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not list(tmp_path.glob("*.new*"))

@@ -284,6 +284,16 @@ def test_who_claims_where_there_are_limits_waits_for_who_is_just_claiming_there(
 
 
 @only_postgres
+def test_who_finds_the_best_just_being_taken_takes_the_next_of_any_queue(gpu: Storage, connect: Connect) -> None:
+    add(gpu, "gpu", "mail", "gpu", "mail")
+    first, second, third, fourth = connect(), connect(), connect(), connect()
+    with first.transaction() as moment, second.transaction() as same:
+        found = [first._claim("first", moment, no_counts()), second._claim("second", same, no_counts())]
+        found += [claim(third), claim(fourth)]
+    assert [job.id for job in found if job] == ["1", "2", "3", "4"]
+
+
+@only_postgres
 def test_who_finds_a_queue_full_holds_nobody_up_there(gpu: Storage, connect: Connect) -> None:
     gpu.set_queue("gpu", run_limit=1)
     gpu.set_queue("mail", run_limit=1)

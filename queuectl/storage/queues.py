@@ -85,10 +85,11 @@ class Queues(Transactions):
 
     def _take_best(self, heads: Sequence[Head], facts: Mapping[str, Any]) -> Any:
         """The best of these that may start; who stands behind one only if that is just being taken by somebody else."""
-        taken = []
-        for number, (*_, queue) in enumerate(heads, 1):
+        taken: list[QueueRow] = []
+        for number, (rank, _, queue) in enumerate(heads, 1):
             if self._start_at(queue, facts["now"]) <= facts["now"]:
-                row = self._take_from(queue, heads[number][0] if number < len(heads) else HIGHEST, facts)
+                beyond = rank if taken else HIGHEST  # who stands behind the last may not be better than the others
+                row = self._take_from(queue, heads[number].rank if number < len(heads) else beyond, facts)
                 if row is not None:
                     return row
                 taken.append(queue)
