@@ -25,12 +25,13 @@ from queuectl.clock import ServerClock
 from queuectl.errors import DuplicateJob, LeaseLost, StorageError
 from queuectl.event_log import EventLog
 from queuectl.home import open_home
+from queuectl.housekeeping import identity
 from queuectl.job import Job, Outcome, State
 from queuectl.platforms import runs
 from queuectl.storage.postgres import PostgresStorage
 from queuectl.storage.rows import Worker
 from queuectl.storage.transactions import no_counts
-from queuectl.worker import WorkerProcess, identity
+from queuectl.worker import WorkerProcess
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no PostgreSQL is started on Windows")
 
@@ -279,6 +280,16 @@ def test_a_job_that_comes_between_the_last_look_and_the_mark_is_seen(
     assert sleeper.changed() and time.monotonic() - before < 25
 
 
+def test_a_worker_that_sleeps_is_told_of_a_job_that_comes_later(connect: Open) -> None:
+    enqueuer, sleeper = connect(), connect()
+    sleeper.add_worker(worker("w"))
+    sleeper.wait(0.01)
+    enqueuer.add([new_job(run_at=enqueuer.clock.now() + 60_000)])
+    before = time.monotonic()
+    sleeper.wait(30)
+    assert sleeper.changed() and time.monotonic() - before < 25
+
+
 def test_an_idle_worker_hears_of_jobs_again_after_its_connection_was_cut(connect: Open) -> None:
     enqueuer, sleeper = connect(), connect()
     sleeper.add_worker(worker("w"))
@@ -415,11 +426,11 @@ def test_a_worker_that_was_taken_for_dead_goes_on_with_what_it_has_claimed_since
 
     def run(job: Job) -> Outcome:
         ran.append(job.id)
-        process._looked_at = 0.0  # it is time to look around
+        process.house.looked_at = 0.0  # it is time to look around
         process.stop.signals = len(ran) // 2
         return DONE
 
-    process._looked_at = time.monotonic() + 3600
+    process.house.looked_at = time.monotonic() + 3600
 
     monkeypatch.setattr(process, "_run", run)
     monkeypatch.setattr(process, "_idle", lambda: pytest.fail("it has a job in hand, and idles"))

@@ -113,7 +113,8 @@ class Storage(Schedules):
             changes = counts[row["queue"]]
             changes["pending"] += 1
             changes["event_enqueued"] += 1
-        self.entered += sum(row["rank"] is not None for row in rows)
+        # Of those that wait for their time somebody who sleeps must know, too: one of them may be the next that comes.
+        self.entered += sum(row["rank"] is not None for row in rows) + any(row["due_at"] is not None for row in rows)
         self._tie(edges, moment, counts)
         return rows
 

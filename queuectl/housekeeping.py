@@ -1,0 +1,139 @@
+"""What a worker does now and then, busy or idle, each at its own pace: say that it lives, and look after the queue."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from queuectl import platforms
+from queuectl.clock import steady_ns
+from queuectl.event_log import EventLog
+from queuectl.home import Home
+from queuectl.liveness import LEASE_HEARTBEATS
+from queuectl.patience import Patience
+from queuectl.platforms import runs
+from queuectl.recovery import recover
+from queuectl.stopping import StopRequest
+from queuectl.storage import Storage, Worker
+from queuectl.tidying import tidy
+
+LOOK_SECONDS = 0.1  # between two looks at what there is to do
+SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
+RECOVER_SECONDS = 2.0  # between two looks for dead workers
+TIDY_SECONDS, TIDY_ON_SECONDS = 60.0, 0.5  # between two looks for what need not be kept, and where there is more of it
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        name: str,
+        home: Home,
+        storage: Storage,
+        guardian: runs.Guardian,
+        stop: StopRequest,
+        patience: Patience,
+        log: EventLog,
+    ) -> None:
+        self._name = name
+        self._home = home
+        self._storage = storage
+        self._guardian = guardian
+        self._stop = stop
+        self._patience = patience
+        self._log = log
+        self.processed = self._processed_told = 0
+        self.is_outcast = False  # the worker was taken for dead, and its job given to somebody else
+        self.looked_at = 0.0
+        self._heartbeat_at = self._recovered_at = self._tidy_at = self._realign_at = 0.0
+
+    def is_due(self) -> bool:
+        return time.monotonic() - self.looked_at >= LOOK_SECONDS
+
+    def look(self) -> bool:
+        """Do what is due; True if a job was put in line."""
+        if not self.is_due():
+            return False
+        now = self.looked_at = time.monotonic()
+        self._guardian.check()
+        self._stop.read(self._storage, self._name)
+        was_set = self._storage.clock_was_set()
+        if (
+            was_set
+            or self._storage.unsynced_seconds() >= SYNC_SECONDS
+            or now - self._heartbeat_at >= self._storage.settings().heartbeat_interval
+        ):
+            self._beat()
+        self._log.write_as(self._storage.known_settings.log_format)
+        if now >= self._tidy_at:
+            self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self._storage, self._home) else TIDY_SECONDS)
+        if was_set or now >= self._realign_at:
+            self._realign_at = now + TIDY_SECONDS
+            self._realign()
+        occurred = self._enqueue_due()
+        if now - self._recovered_at < RECOVER_SECONDS:
+            return occurred
+        self._recovered_at = now
+        return self._recover() or occurred
+
+    def bring_to_disk(self) -> None:
+        """Before idling: what is not on disk yet, and the jobs done since the last heartbeat."""
+        if self._storage.unsynced_seconds() or self.processed != self._processed_told:
+            self._beat()
+
+    def _beat(self) -> None:
+        began, lease_began = time.monotonic(), steady_ns() / 1e9
+        processed = self.processed
+        if self._storage.is_there() and self._storage.heartbeat(self._name, processed):
+            self._heartbeat_at, self._processed_told = began, processed
+            interval = self._storage.known_settings.heartbeat_interval
+            self._patience.longest_pause = interval / 4  # a short outage is over for this worker while its lease holds
+            if self._storage.is_shared:
+                self._guardian.extend(lease_began + LEASE_HEARTBEATS * interval)
+        elif self._storage.is_shared:
+            self._log.say("worker_rejoined")
+            self.is_outcast = True
+            self._storage.add_worker(identity(self._name, self._storage))
+        else:
+            self._log.say("worker_unknown")
+            self._stop.ask(0)
+
+    def _realign(self) -> None:
+        """What recurs goes by the clock on the wall, which may have been set, also while no worker was up."""
+        if self._storage.next_occurrence() is not None:
+            from queuectl.recurring import realign
+
+            realign(self._storage)
+
+    def _enqueue_due(self) -> bool:
+        """What recurs and is due; True if a job was put in line."""
+        due = self._storage.next_occurrence()
+        if due is None or due > self._storage.clock.now():
+            return False
+        from queuectl.recurring import enqueue_due
+
+        occurred = enqueue_due(self._storage)
+        for name, job, note in occurred:
+            if job is None:
+                self._log.say("schedule_passed_over", schedule=name, reason=note)
+            else:
+                self._log.say("schedule_enqueued", schedule=name, enqueued=job.id)
+        return any(job for _, job, _ in occurred)
+
+    def _recover(self) -> bool:
+        """The jobs of workers that died; True if one was put in line."""
+        recovered = recover(self._storage, self._home)
+        for worker, job, verdict in recovered:
+            state, reason = verdict.state.value, verdict.error_message
+            self._log.say("job_recovered", job, lost_worker=worker, state=state, reason=reason)
+        return bool(recovered)
+
+
+def identity(name: str, storage: Storage) -> Worker:
+    """This process, as the queue knows it."""
+    pid, now = os.getpid(), storage.clock.now()
+    start_time = platforms.start_time(pid)
+    assert start_time is not None
+    place = (platforms.boot_id(), platforms.pid_space(), socket.gethostname())
+    queues = None if storage.serves is None else ",".join(sorted(storage.serves))
+    return Worker(name, pid, start_time, *place, now, now, 0, None, queues)

@@ -1,0 +1,72 @@
+"""A database that cannot be used for a while: a job in hand is not lost because a disk is full or a server restarts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from queuectl.errors import StorageError
+from queuectl.event_log import EventLog
+from queuectl.stopping import StopRequest
+from queuectl.storage import Storage
+
+SHORTEST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.25, 4.0
+COMPLAIN_SECONDS = 10.0  # between two of the same complaints
+
+Result = TypeVar("Result")
+
+
+class Patience:
+    """Does for a worker what needs the database, however often that takes."""
+
+    def __init__(self, storage: Storage, stop: StopRequest, log: EventLog) -> None:
+        self._storage = storage
+        self._stop = stop
+        self._log = log
+        self.longest_pause = LONGEST_RETRY_SECONDS
+        self.has_failed = False  # something has: its answer may have been lost, and not what it was to do
+        self._pause = self._retry_at = 0.0
+        self._complaint, self._complained_at = "", 0.0
+
+    def insist(self, action: Callable[[], Result]) -> Result:
+        """Do it, however long the database cannot be used."""
+        while True:
+            try:
+                result = action()
+            except (StorageError, OSError) as error:
+                self.has_failed = True
+                pause = self._be_away(error)
+                if not self._storage.is_there() or self._stop.signals:
+                    raise
+                time.sleep(pause)
+            else:
+                if self._pause:
+                    self._be_back()
+                return result
+
+    def attempt(self, action: Callable[[], Result]) -> Result | None:
+        """Do it now or, while the database cannot be used, not at all: who asks has something else to do."""
+        if time.monotonic() < self._retry_at:
+            return None
+        try:
+            result = action()
+        except (StorageError, OSError) as error:
+            self._retry_at = time.monotonic() + self._be_away(error)
+            return None
+        if self._pause:
+            self._be_back()
+        return result
+
+    def _be_away(self, error: Exception) -> float:
+        """Say what is wrong, and not ten times a second; and how long to leave the database alone."""
+        said = str(error)
+        if said != self._complaint or time.monotonic() - self._complained_at >= COMPLAIN_SECONDS:
+            self._log.say("database_away", error=said)
+            self._complaint, self._complained_at = said, time.monotonic()
+        self._pause = min(2 * self._pause, LONGEST_RETRY_SECONDS, self.longest_pause) or SHORTEST_RETRY_SECONDS
+        return self._pause
+
+    def _be_back(self) -> None:
+        self._pause, self._complaint = 0.0, ""
+        self._log.say("database_back")
