@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from queuectl import render
+from queuectl import platforms, render
 from queuectl.cli.options import all_of
 from queuectl.errors import InvalidInput, QueueError
 from queuectl.job import Job, State
@@ -156,7 +156,7 @@ def deleting(queue: Queue) -> Callable[[Sequence[Job]], int]:
 
 
 def ask(question: str) -> None:
-    if sys.stdin is None or not sys.stdin.isatty():
+    if sys.stdin is None or not platforms.is_console(sys.stdin):
         raise QueueError(f"{question} There is nobody to ask. Add --yes to do it, or --dry-run to see them")
     click.confirm(question, abort=True, err=True)
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
@@ -81,6 +81,11 @@ class Watcher:
                     pass
             return True
         return False
+
+
+def is_console(stream: IO[str]) -> bool:
+    """Whether a person may be at the other end."""
+    return stream.isatty()
 
 
 def understands_escapes() -> bool:

@@ -13,7 +13,7 @@ import time
 import winreg
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes.wintypes import BOOL, DWORD, HANDLE, LPVOID
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 assert sys.platform == "win32"
 
@@ -116,13 +116,23 @@ class Watcher:
         return False
 
 
+def is_console(stream: IO[str]) -> bool:
+    """See posix.py; isatty() alone would take NUL for one."""
+    return stream.isatty() and _console_mode(stream) is not None
+
+
 def understands_escapes() -> bool:
     """See posix.py; a console does from Windows 10 on, once it was told to."""
-    console = msvcrt.get_osfhandle(sys.stdout.fileno())
-    mode = DWORD()
-    if not _get_console_mode(console, ctypes.byref(mode)):
+    mode = _console_mode(sys.stdout)
+    if mode is None:
         return False
-    return bool(_set_console_mode(console, mode.value | ENABLE_VIRTUAL_TERMINAL_PROCESSING))
+    console = msvcrt.get_osfhandle(sys.stdout.fileno())
+    return bool(_set_console_mode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING))
+
+
+def _console_mode(stream: IO[str]) -> int | None:
+    mode = DWORD()
+    return mode.value if _get_console_mode(msvcrt.get_osfhandle(stream.fileno()), ctypes.byref(mode)) else None
 
 
 # --- detached workers and the lock ---
