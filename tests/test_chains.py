@@ -215,16 +215,16 @@ def test_jobs_that_come_together_may_name_each_other_in_any_order(storage: Stora
 @pytest.mark.parametrize(
     ("jobs", "circle"),
     [
-        ([after("a", id="a")], "a → a"),
-        ([after("b", id="a"), after("c", id="b"), after("a", id="c")], "a → b → c → a"),
+        ([after("a", id="a")], "a -> a"),
+        ([after("b", id="a"), after("c", id="b"), after("a", id="c")], "a -> b -> c -> a"),
     ],
     ids=["one", "three"],
 )
 def test_a_circle_is_refused_and_nothing_is_stored(storage: Storage, jobs: list[NewJob], circle: str) -> None:
     with pytest.raises(InvalidInput, match="in a circle") as refused:
         storage.add([new_job(), *jobs])
-    named = str(refused.value).partition(": ")[2].partition(".")[0].split(" → ")
-    wanted = circle.split(" → ")
+    named = str(refused.value).partition(": ")[2].partition(".")[0].split(" -> ")
+    wanted = circle.split(" -> ")
     assert named[0] == named[-1] and set(named) == set(wanted) and len(named) == len(wanted)
     assert totals(storage) == counted(storage) and not any(totals(storage).values())
 

@@ -389,7 +389,7 @@ def refuse_circles(jobs: Sequence[NewJob]) -> None:
     try:
         TopologicalSorter({new.id: [need.id for need in new.needs] for new in jobs if new.id}).prepare()
     except CycleError as error:
-        circle = " → ".join(reversed(error.args[1]))
+        circle = " -> ".join(reversed(error.args[1]))
         raise InvalidInput(
             f"These jobs wait for each other in a circle: {circle}. Take one of them out of it"
         ) from None
