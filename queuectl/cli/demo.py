@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shlex
@@ -139,4 +140,5 @@ def temporary_queue() -> Iterator[Queue]:
             WorkerManager(queue.home, queue.storage).stop(0)
         queue.close()
         os.chdir(before)
+        gc.collect()  # closes what the commands had open, which Windows would not remove
         shutil.rmtree(root, ignore_errors=True)
