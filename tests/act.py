@@ -60,6 +60,16 @@ def number(path: str) -> None:
     say("try", str(Path(path).read_text().count("x")))
 
 
+def shaky(path: str, good: str) -> None:
+    """Say, and complain, how often this has been done; fail until it is so often."""
+    add(path, "x")
+    done = Path(path).read_text().count("x")
+    say("out", str(done))
+    complain("err", str(done))
+    if done < int(good):
+        sys.exit(1)
+
+
 def where() -> None:
     say(os.getcwd())
 
@@ -165,6 +175,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "count": count,
     "show": show,
     "number": number,
+    "shaky": shaky,
     "where": where,
     "env": env,
     "read": read,

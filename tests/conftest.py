@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import subprocess
 import sys
@@ -110,9 +111,7 @@ class Cli:
             env={**self.env, **env},
             timeout=timeout,
         )
-        out, err = (
-            stream.decode("utf-8", "replace").replace(os.linesep, "\n") for stream in (done.stdout, done.stderr)
-        )
+        out, err = (text(stream).replace(os.linesep, "\n") for stream in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
     def argv(self, args: Sequence[str]) -> list[str]:
@@ -123,6 +122,14 @@ class Cli:
         done = self(*args, **options)  # type: ignore[arg-type]
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def text(printed: bytes) -> str:
+    """UTF-8, or what a pipe gets on Windows: the ANSI code page."""
+    try:
+        return printed.decode()
+    except UnicodeDecodeError:
+        return printed.decode(locale.getpreferredencoding(False), "replace")
 
 
 @pytest.fixture

@@ -341,7 +341,7 @@ def differences(value: Any, shape: Shape) -> list[str]:
 
 
 def test_what_json_prints_is_what_is_documented(cli: Cli) -> None:
-    cli.ok("enqueue", "--id", "first", "true")
+    cli.ok("enqueue", "--id", "first", "exit 0")
     cli.ok("enqueue", "--id", "shaky", "--after", "first", "--max-retries", "1", "--backoff-base", "0", "exit 3")
     cli.ok("enqueue", "--id", "listed", "--after-any", "shaky", "--", sys.executable, "-c", "print('hello')")
     cli.ok("worker", "start")

@@ -13,6 +13,7 @@ from queuectl.estimates import Expected, Lane, Typical, forecast, foresee
 from queuectl.job import Job, NewJob, Outcome, State
 from queuectl.storage import EndedRun, QueueRow, Storage, Turn, Worker
 
+from .act import act
 from .conftest import Cli, SetClock, eventually
 from .processes import open_queue, state
 
@@ -209,7 +210,7 @@ def test_a_forecast_asks_the_same_few_questions_of_a_short_and_of_a_long_queue(
 
 
 def test_list_status_and_why_show_what_is_expected_and_nothing_without_history(cli: Cli) -> None:
-    held = "while [ ! -e go ]; do sleep 0.02; done"
+    held = act("wait go")
     cli.ok("worker", "start")
     for job_id in ("first", "second"):
         cli.ok("enqueue", "--id", job_id, held)

@@ -17,12 +17,14 @@ from queuectl.job import Outcome
 from queuectl.queue import Queue
 from queuectl.storage import Worker
 
+from .act import act
 from .conftest import SCRIPT, Cli, eventually
 from .processes import open_queue, state
 
 # Prints another thing at each try, and succeeds at the second.
-SHAKY = "echo x >> tries; n=$(wc -l < tries); echo out $n; echo err $n >&2; [ $n -eq 2 ]"
-STEPS = "for n in 1 2 3; do echo line $n; echo warning $n >&2; done; while [ ! -e go ]; do sleep 0.02; done; echo end"
+SHAKY = act("shaky tries 2")
+LINES = [step for number in (1, 2, 3) for step in (f"say line {number}", f"complain warning {number}")]
+STEPS = act(*LINES, "wait go", "say end")
 
 
 def run(cli: Cli, command: str, *options: str) -> str:
@@ -73,9 +75,9 @@ def test_every_try_is_kept_apart_and_the_newest_is_shown(cli: Cli) -> None:
 
 
 def test_of_two_runs_that_were_the_same_try_the_newer_one_is_shown(cli: Cli) -> None:
-    job_id = run(cli, "echo x >> tries; wc -l < tries; exit 1", "--max-retries", "0")
+    job_id = run(cli, act("number tries", "exit 1"), "--max-retries", "0")
     cli.ok("dlq", "retry", job_id)
-    eventually(lambda: cli.ok("logs", "--attempt", "1", job_id).strip() == "2")
+    eventually(lambda: cli.ok("logs", "--attempt", "1", job_id) == "try 2\n")
 
 
 def test_a_run_that_was_lost_is_not_taken_for_the_try_before_it(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_run_that_was_lost_is_not_taken_for_the_try_before_it(tmp_path: Path) 
 
 
 def test_a_try_that_was_not_made_is_refused(cli: Cli) -> None:
-    job_id = run(cli, "true")
+    job_id = run(cli, "exit 0")
     done = cli("logs", "--attempt", "7", job_id)
     assert done.returncode == 1 and "has no try 7" in done.stderr and f"queuectl show {job_id}" in done.stderr
 
@@ -135,7 +137,7 @@ def test_following_with_tail_shows_the_last_lines_and_then_what_comes(cli: Cli) 
 
 
 def test_following_ends_with_the_job_and_exits_with_its_exit_code(cli: Cli) -> None:
-    cli.ok("enqueue", "--id", "waits", "--max-retries", "0", "echo hello; exit 7")
+    cli.ok("enqueue", "--id", "waits", "--max-retries", "0", act("say hello", "exit 7"))
     with watching(cli, "logs", "--follow", "waits") as process:
         cli.ok("worker", "start")  # only now can it run
         assert process.stdout and process.stdout.read() == b"hello\n"
@@ -153,9 +155,9 @@ def test_interrupting_leaves_the_job_running(cli: Cli) -> None:
 
 def test_the_whole_is_shown_where_the_row_keeps_only_the_end(cli: Cli) -> None:
     cli.ok("config", "set", "max-output", "100")
-    job_id = run(cli, f"{sys.executable} -c \"print('\\n'.join(map(str, range(1000))))\"")
-    assert cli.ok("logs", job_id).split() == [str(number) for number in range(1000)]
-    assert cli.ok("logs", "--tail", "3", job_id).split() == ["997", "998", "999"]
+    job_id = run(cli, act("count 1000"))
+    assert cli.ok("logs", job_id).split() == [str(number) for number in range(1, 1001)]
+    assert cli.ok("logs", "--tail", "3", job_id).split() == ["998", "999", "1000"]
     for path in (cli.home / "logs").glob("job-*"):
         path.unlink()
     assert "bytes cut" in cli.ok("logs", job_id)

@@ -156,7 +156,7 @@ def test_an_environment_that_is_used_day_after_day_stays(storage: Storage, clock
 
 
 def test_workers_do_it_by_themselves(cli: Cli) -> None:
-    cli.ok("enqueue", "--id", "old", "true")
+    cli.ok("enqueue", "--id", "old", "exit 0")
     cli.ok("worker", "start")
     eventually(lambda: state(cli, "old") == "completed")
     cli.ok("worker", "stop")

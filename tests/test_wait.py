@@ -16,6 +16,7 @@ from queuectl.job import NewJob, Outcome
 from queuectl.storage import Storage
 from queuectl.waiting import ForAll, ForJobs, Progress, wait_until_over
 
+from .act import act
 from .conftest import SCRIPT, Cli
 from .processes import state
 from .terminal import terminal
@@ -136,7 +137,7 @@ def test_the_summary_leaves_out_what_there_is_none_of() -> None:
 
 def test_wait_exits_0_when_all_completed_and_1_when_one_is_dead(cli: Cli) -> None:
     cli.ok("worker", "start", "--count", "2")
-    cli.ok("enqueue", "--id", "good", "true")
+    cli.ok("enqueue", "--id", "good", "exit 0")
     cli.ok("enqueue", "--id", "bad", "--max-retries", "0", "exit 3")
     done = cli("wait", "good", "good")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "1 completed.\n")
@@ -146,7 +147,7 @@ def test_wait_exits_0_when_all_completed_and_1_when_one_is_dead(cli: Cli) -> Non
 
 
 def test_wait_all_ends_when_the_last_job_does(cli: Cli) -> None:
-    cli.ok("enqueue", "--id", "slow", "while [ ! -e go ]; do sleep 0.02; done")
+    cli.ok("enqueue", "--id", "slow", act("wait go"))
     with waiting(cli, "--all") as process:
         assert process.stderr and "No worker is running" in process.stderr.readline()
         cli.ok("worker", "start")
@@ -187,7 +188,7 @@ def test_wait_for_a_job_that_is_not_there_is_an_error(cli: Cli) -> None:
 
 def test_on_a_terminal_a_bar_is_drawn_and_taken_away(cli: Cli) -> None:
     cli.ok("worker", "start")
-    cli.ok("enqueue", "while [ ! -e go ]; do sleep 0.02; done")
+    cli.ok("enqueue", act("wait go"))
     with terminal(cli, "wait", "--all") as screen:
         screen.until("] 0 of 1 ended, 1 running")
         (cli.cwd / "go").touch()

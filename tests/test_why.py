@@ -154,9 +154,9 @@ def test_how_it_ended() -> None:
 
 def test_why_of_real_jobs(cli: Cli) -> None:
     cli.ok("enqueue", "--id", "build", "exit 3", "--backoff-base", "1000")
-    cli.ok("enqueue", "--id", "ship", "--after", "build", "true")
-    cli.ok("enqueue", "--id", "night", "--delay", "1d", "true")
-    cli.ok("enqueue", "--id", "urgent", "-p", "9", "true")
+    cli.ok("enqueue", "--id", "ship", "--after", "build", "exit 0")
+    cli.ok("enqueue", "--id", "night", "--delay", "1d", "exit 0")
+    cli.ok("enqueue", "--id", "urgent", "-p", "9", "exit 0")
     said = cli.ok("why", "build")
     assert said.startswith("Job build is pending.\nIt is in line, 1 job before it.\n")
     assert "Before it: urgent (effective priority 9)." in said and "No worker is running" in said
