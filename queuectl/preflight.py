@@ -11,7 +11,9 @@ from queuectl.errors import InvalidInput
 from queuectl.job import NewJob
 
 # The first word of a line, where it is plainly the name of a program: no quotes, no variables, no assignment.
-FIRST_WORD = r"\s*([\w./+-]+)(?=[\s;&|<>]|$)" if os.name != "nt" else r"\s*([\w./+\\:-]+)(?=[\s&|<>]|$)"
+FIRST_WORD = r"\s*([\w./+-]+)(?=[\s;&|<>]|$)"
+if os.name == "nt":  # not a drive that is gone to, either
+    FIRST_WORD = r"\s*(?!\w:(?:[\s&|<>]|$))([\w./+\\:-]+)(?=[\s&|<>]|$)"
 # What a shell knows by itself.
 BUILTINS = """. alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs
 disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if
@@ -32,7 +34,7 @@ class Preflight:
     ) -> None:
         self._environment = environment
         self._is_shared = is_shared  # other machines have other directories and programs
-        self._has_own_shell = has_own_shell  # one that the user has set, and that may know other words
+        self._has_own_shell = has_own_shell  # one that the user has set
         self._strict = strict
         self._warn = warn
         self._said: set[str] = set()
@@ -63,12 +65,14 @@ class Preflight:
             from json import loads
 
             word = str(loads(job.argv)[0])
-        else:
-            found = None if self._has_own_shell else re.match(FIRST_WORD, job.command)
-            if not found or found[1] in BUILTINS.split():
-                return None
-            word = found[1]
-        return None if platforms.is_builtin(word) else word
+            return None if platforms.is_builtin(word) else word
+        if self._has_own_shell or job.shell:  # which may know other words
+            return None
+        found = re.match(FIRST_WORD, job.command)
+        if not found or found[1] in BUILTINS.split():
+            return None
+        letters = re.match("[A-Za-z]*", found[1])  # cmd.exe takes `cd..`, `echo.` and `dir/w` for its own, too
+        return None if letters and platforms.is_builtin(letters[0]) else found[1]
 
     def _is_found(self, program: str, job: NewJob) -> bool:
         path = self._environment.get("PATH", os.defpath)

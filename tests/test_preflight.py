@@ -14,7 +14,8 @@ from queuectl.fields import to_json
 from queuectl.job import NewJob
 from queuectl.preflight import Preflight
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs and lines are those of a POSIX shell")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the lines are those of a POSIX shell")
+windows = pytest.mark.skipif(sys.platform != "win32", reason="the lines are those of cmd.exe")
 
 
 @pytest.fixture
@@ -22,8 +23,9 @@ def bin(tmp_path: Path) -> Path:
     """A directory with one program, `tool`, and a file that is none, `notes`."""
     directory = tmp_path / "bin"
     directory.mkdir()
-    (directory / "tool").write_text("#!/bin/sh\n")
-    (directory / "tool").chmod(0o755)
+    tool = directory / ("tool.bat" if sys.platform == "win32" else "tool")
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
     (directory / "notes").write_text("hello")
     return directory
 
@@ -34,6 +36,7 @@ def warnings(job: NewJob, path: object = "", is_shared: bool = False, has_own_sh
     return said
 
 
+@posix
 @pytest.mark.parametrize(
     "line",
     [
@@ -69,6 +72,53 @@ def test_what_is_found_or_is_not_plainly_a_program_is_not_warned_of(bin: Path, l
     assert warnings(new_job(command=line, cwd=str(bin)), bin) == []
 
 
+@windows
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tool",
+        "TOOL.BAT --all & nosuch",
+        ".\\tool",
+        "bin\\..\\tool",
+        "echo nosuch",
+        "ECHO.",
+        "cd..",
+        "dir/w",
+        "D:",
+        "d: && nosuch",
+        "if exist nosuch nosuch",
+        "(nosuch)",
+        "@nosuch",
+        "%TOOL% nosuch",
+        '"nosuch" program',
+        "start nosuch",
+        "^nosuch",
+        ">nosuch dir",
+    ],
+)
+def test_what_cmd_finds_or_is_not_plainly_a_program_is_not_warned_of(bin: Path, line: str) -> None:
+    assert warnings(new_job(command=line, cwd=str(bin)), bin) == []
+
+
+@windows
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        ("nosuch", "nosuch"),
+        (" nosuch --all", "nosuch"),
+        ("nosuch&tool", "nosuch"),
+        ("nosuch>file", "nosuch"),
+        (".\\nosuch", ".\\nosuch"),
+        ("C:\\no\\such.exe /w", "C:\\no\\such.exe"),
+        ("nosuch.py x", "nosuch.py"),
+    ],
+)
+def test_a_program_that_cmd_does_not_find_is_warned_of(bin: Path, line: str, program: str) -> None:
+    [said] = warnings(new_job(command=line, cwd=str(bin)), bin)
+    assert said == f"Warning: no program {program!r} is found. The job fails unless it is there when the job runs."
+
+
+@posix
 @pytest.mark.parametrize(
     ("line", "program"),
     [
@@ -90,7 +140,8 @@ def test_a_program_that_is_not_found_is_warned_of(bin: Path, line: str, program:
 
 
 def test_a_list_names_its_program_whatever_it_looks_like(bin: Path) -> None:
-    for program, count in (("tool", 0), ("nosuch", 1), ("echo", 1), ("no such", 1), ("./tool", 0)):
+    echo = 0 if sys.platform == "win32" else 1  # cmd.exe does it itself
+    for program, count in (("tool", 0), ("nosuch", 1), ("echo", echo), ("no such", 1), ("./tool", 0)):
         job = new_job(argv=to_json([program, "x"]), command="x", cwd=str(bin))
         assert len(warnings(job, bin)) == count, program
 
@@ -103,6 +154,7 @@ def test_the_path_is_that_of_the_job(bin: Path) -> None:
 
 def test_a_shell_that_the_user_has_set_may_know_other_words(bin: Path) -> None:
     assert warnings(new_job(command="nosuch"), bin, has_own_shell=True) == []
+    assert warnings(new_job(command="nosuch", shell="pwsh"), bin) == []
     assert len(warnings(new_job(command="x", argv=to_json(["nosuch"])), bin, has_own_shell=True)) == 1
 
 
