@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,36 @@ def test_what_was_switched_off_in_the_task_manager_is_said_to_be_off(user: Cli) 
 
 
 @windows
-def test_a_line_too_long_for_the_run_key_is_refused(user: Cli, tmp_path: Path) -> None:
-    done = user("worker", "autostart", "enable", QUEUECTL_HOME=str(tmp_path / ("h" * 150)))
-    assert done.returncode == 1 and "characters long, and Windows takes 260" in done.stderr
+def test_a_line_too_long_for_the_run_key_is_in_a_file_that_it_names(user: Cli, tmp_path: Path) -> None:
+    user.home = tmp_path / "ü".ljust(199 - len(str(tmp_path)), "h")
+    user.env["QUEUECTL_HOME"] = str(user.home)
+    user.ok("worker", "autostart", "enable", "--count", "1")
+    assert len(registered(status(user)["place"])) <= 260
+    assert (status(user)["current"], status(user)["count"]) == (True, 1)
+    log_on(user)
+    assert len(workers(user)) == 1
+    [_, launcher] = registered(status(user)["place"]).split(" ", 1)
+    path = Path(launcher.strip('"'))
+    path.write_text(path.read_text(encoding="utf-8").replace("at_logon.py", "elsewhere.py"), encoding="utf-8")
+    assert status(user)["current"] is False
+    user.ok("worker", "autostart", "disable")
+    assert not path.exists()
+
+
+@windows
+def test_the_python_of_the_microsoft_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from queuectl.platforms import windows_autostart
+
+    monkeypatch.setattr(sys, "base_prefix", r"C:\Program Files\WindowsApps\PythonSoftwareFoundation.Python.3.12_x64")
+    with pytest.raises(ValueError, match="of the Microsoft Store has a registry of its own"):
+        windows_autostart.install("queuectl-test", ["pythonw.exe", "at_logon.py"], [])
+    assert windows_autostart.find("queuectl-test") is None
+
+
+@windows
+def test_an_interpreter_whose_own_path_is_too_long_is_refused() -> None:
+    from queuectl.platforms import windows_autostart
+
+    with pytest.raises(ValueError, match="Windows takes 260 characters there"):
+        windows_autostart.install("queuectl-test", ["p" * 260, "at_logon.py"], [])
+    assert windows_autostart.find("queuectl-test") is None

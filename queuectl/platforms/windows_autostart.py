@@ -18,6 +18,11 @@ RUN = r"Software\Microsoft\Windows\CurrentVersion\Run"
 APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 KIND = "Run key"
 LONGEST_LINE = 260
+# What a longer line is written to; the Run key then names this file.
+LAUNCHER = """# Written by `queuectl worker autostart enable`: the Run key takes no line as long as this one.
+import subprocess, sys
+sys.exit(subprocess.call({line!r}))
+"""
 
 
 def quiet_python() -> str:
@@ -28,12 +33,21 @@ def quiet_python() -> str:
 
 def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
     """Write what starts it at logon, in place of what was there before; Windows has no use for how to stop it."""
-    line = wording(KIND, start, stop)
-    if len(line) > LONGEST_LINE:
+    if "\\windowsapps\\" in sys.base_prefix.lower():
         raise ValueError(
-            f"its command line would be {len(line)} characters long, and Windows takes {LONGEST_LINE} there: {line}"
+            "the Python of the Microsoft Store has a registry of its own, which Windows does not read then. "
+            "Use the Python of python.org"
         )
     remove(name)
+    line = text = wording(KIND, start, stop)
+    if len(line) > LONGEST_LINE:
+        path = _launcher(name)
+        line = subprocess.list2cmdline([start[0], path])
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"Windows takes {LONGEST_LINE} characters there, and this is longer: {line}")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
     with winreg.CreateKey(winreg.HKEY_CURRENT_USER, RUN) as key:
         winreg.SetValueEx(key, name, 0, winreg.REG_SZ, line)
     return _entry(name, line)
@@ -41,7 +55,8 @@ def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
 
 def wording(kind: str, start: Sequence[str], stop: Sequence[str]) -> str:
     """What is written to start it at logon."""
-    return subprocess.list2cmdline(start)
+    line = subprocess.list2cmdline(start)
+    return line if len(line) <= LONGEST_LINE else LAUNCHER.format(line=line)
 
 
 def find(name: str) -> Entry | None:
@@ -55,13 +70,24 @@ def remove(name: str) -> Entry | None:
     for path in (RUN, APPROVED):
         with suppress(FileNotFoundError), winreg.OpenKey(winreg.HKEY_CURRENT_USER, path, 0, winreg.KEY_WRITE) as key:
             winreg.DeleteValue(key, name)
+    with suppress(FileNotFoundError):
+        os.remove(_launcher(name))
     return found
 
 
+def _launcher(name: str) -> str:
+    local = os.environ.get("LOCALAPPDATA") or os.path.expanduser(r"~\AppData\Local")
+    return os.path.join(local, "queuectl", f"{name}.pyw")
+
+
 def _entry(name: str, line: str) -> Entry:
+    text = line
+    if line.rstrip('"').endswith(_launcher(name)):
+        with suppress(FileNotFoundError), open(_launcher(name), encoding="utf-8") as file:
+            text = file.read()
     approved = _value(APPROVED, name)
     is_active = not (isinstance(approved, bytes) and approved[:1] and approved[0] % 2)
-    return Entry(KIND, rf"HKEY_CURRENT_USER\{RUN}\{name}", line, is_active)
+    return Entry(KIND, rf"HKEY_CURRENT_USER\{RUN}\{name}", text, is_active)
 
 
 def _value(path: str, name: str) -> object:
