@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 from act import act
-from conftest import SCRIPT, Cli, eventually
-from processes import job, kill, lives, marked, read_pid, state, workers
+from conftest import ROOT, SCRIPT, Cli, eventually
+from processes import counts, job, kill, lives, marked, open_queue, read_pid, state, workers
 
 from queuectl import event_log, platforms
 from queuectl.event_log import EventLog
 from queuectl.files import remove, replace
 from queuectl.home import Home
-from queuectl.platforms import runs
+from queuectl.platforms import boot_id, pid_space, runs
+from queuectl.recovery import run_mark
+from queuectl.storage import Worker
 
 pytestmark = pytest.mark.skipif(os.name != "nt", reason="it is about Windows")
 
@@ -144,6 +146,25 @@ def test_a_run_dies_with_its_worker_at_once_and_its_job_is_put_back(cli: Cli) ->
     assert [run["outcome"] for run in job(cli, "1")["runs"]][:1] == ["lost"]
 
 
+def test_what_a_lost_worker_left_outside_a_job_object_is_ended_before_its_job_runs_again(cli: Cli) -> None:
+    cli.ok("enqueue", act("wait go", "say again"))
+    storage = open_queue(cli)
+    storage.add_worker(Worker("w-lost", os.getpid(), "1", boot_id(), pid_space(), "here", 0, 0, 0, None))
+    claimed = storage.claim("w-lost")
+    assert claimed
+    left = subprocess.Popen(
+        steps("tree 1"), cwd=cli.cwd, env={**os.environ, "QUEUECTL_RUN": run_mark(storage, claimed)}
+    )
+    storage.close()
+    tree = pids(cli.cwd, 2)
+    (cli.cwd / "go").touch()
+    assert "Worker w-lost was lost; its job 1 is pending." in cli("worker", "start").stderr
+    assert not any(map(lives, tree))
+    left.wait(20)
+    eventually(lambda: state(cli, "1") == "completed")
+    assert [run["outcome"] for run in job(cli, "1")["runs"]] == ["lost", "completed"]
+
+
 @pytest.mark.parametrize("end", ["time limit", "cancel", "stop"])
 def test_a_tree_without_its_middle_is_ended(cli: Cli, end: str) -> None:
     cli.ok("worker", "start")
@@ -218,6 +239,33 @@ def test_worker_start_warns_where_it_may_not_break_away(cli: Cli, start: Start, 
     [worker] = workers(cli)
     command.end(0)
     assert not lives(worker.pid)  # as it was warned
+
+
+# --- the database ---
+
+ENQUEUE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from queuectl.queue import Queue
+with Queue() as queue:
+    for _ in range(25):
+        print(queue.enqueue("exit 0").id)
+"""
+
+
+def test_many_who_write_at_once_lose_nothing_and_wait_for_each_other(cli: Cli) -> None:
+    cli.ok("worker", "start", "--count", "2")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", ENQUEUE, str(ROOT)], stdout=subprocess.PIPE, env=cli.env, cwd=cli.cwd, text=True
+        )
+        for _ in range(4)
+    ]
+    ids = [line for writer in writers for line in writer.communicate(timeout=60)[0].split()]
+    assert [writer.returncode for writer in writers] == [0] * 4
+    assert sorted(map(int, ids)) == list(range(1, 101))
+    eventually(lambda: counts(cli)["completed"] == 100, 60)
+    assert sum(counts(cli).values()) == 100
 
 
 # --- names ---
