@@ -17,7 +17,7 @@ from benchmarks import bulk, idle, latency, looking, postgres, startup, storage,
 from benchmarks.disk import creation_seconds, sync_seconds
 from benchmarks.harness import QUICK, Figure, Scale, seconds
 from benchmarks.queues import Shelf
-from queuectl import render
+from queuectl import render, shapes
 
 SUBJECTS: dict[str, Callable[[Scale, Shelf], Iterator[Figure]]] = {
     "startup": startup.measure,
@@ -44,7 +44,7 @@ def main() -> None:
         conditions = described(root, options.quick)
         figures = list(measure(options.only or list(SUBJECTS), QUICK if options.quick else Scale(), Shelf(root)))
     if options.json:
-        print(render.to_json({"conditions": conditions, "figures": [figure.as_json() for figure in figures]}))
+        print(shapes.to_json({"conditions": conditions, "figures": [figure.as_json() for figure in figures]}))
     else:
         print(as_table(figures, conditions))
 

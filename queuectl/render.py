@@ -1,25 +1,22 @@
-"""How things are shown: tables for people, JSON for programs. docs/json.md documents the shapes, which are stable."""
+"""How things are shown to people: tables, and what a job tells."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import click
 
-from queuectl.estimates import NOTHING, Expected, Forecast
+from queuectl.estimates import Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.metrics import Metrics, Spread
-from queuectl.storage import Link, QueueRow, Run, Schedule
-from queuectl.times import Millis, as_typed, clock_time, iso, short, spoken
+from queuectl.shapes import Past, worker_state
+from queuectl.storage import Link, Schedule
+from queuectl.times import Millis, as_typed, clock_time, short, spoken
 from queuectl.tracing import trace_id
-
-if TYPE_CHECKING:
-    from queuectl.autostart import Autostart
 
 COLOURS = {
     State.PENDING: "cyan",
@@ -31,18 +28,6 @@ COLOURS = {
 }
 NARROWEST = 4
 MOST_NAMED = 20  # of the jobs that one waits for, and of those that wait for it
-
-
-class Past(NamedTuple):
-    """What `show` tells besides the job itself: its tries, what it waits or waited for, and what waits for it."""
-
-    runs: Sequence[Run]
-    needs: Sequence[Link]
-    dependents: Sequence[Link]
-
-
-def to_json(value: Any) -> str:
-    return json.dumps(value, indent=2)
 
 
 def state_text(state: State) -> str:
@@ -84,57 +69,6 @@ def one_line(text: str) -> str:
 
 
 # --- jobs ---
-
-
-def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -> dict[str, Any]:
-    """A job without what it printed; with its tries, and then also with that, for `show`."""
-    found: dict[str, Any] = {
-        "id": job.id,
-        "command": json.loads(job.argv) if job.argv else job.command,
-        "state": job.state.value,
-        "priority": job.priority,
-        "waiting_time": job.waiting_time,
-        "effective_priority": job.effective_priority,
-        "attempts": job.attempts,
-        "max_retries": job.max_retries,
-        "timeout": job.timeout,
-        "backoff_base": job.backoff_base,
-        "created_at": iso(job.created_at),
-        "updated_at": iso(job.updated_at),
-        "run_at": iso(job.run_at),
-        "started_at": iso(job.started_at),
-        "finished_at": iso(job.finished_at),
-        "duration_seconds": job.duration_seconds,
-        "exit_code": job.exit_code,
-        "error_message": job.error_message,
-        "worker": job.worker,
-        "cwd": job.cwd,
-        "queue": job.queue,
-        "shell": job.shell,
-        "no_retry_on": [int(code) for code in job.no_retry_on.split(",")] if job.no_retry_on else [],
-        "jitter": job.jitter,
-        "no_rerun": bool(job.no_rerun),
-        "label": job.label,
-        "unique": job.unique_key,
-        "waits_for": job.waits_for,
-        "trace_id": trace_id(job.traceparent),
-        "expected_start_at": iso(expected.start_at),
-        "expected_end_at": iso(expected.end_at),
-    }
-    if past is not None:
-        found.update(output=job.output, stderr=job.stderr, runs=[run_json(run) for run in past.runs])
-        found.update(
-            needs=[link_json(link) for link in past.needs], dependents=[link_json(link) for link in past.dependents]
-        )
-    return found
-
-
-def link_json(link: Link) -> dict[str, Any]:
-    return dict(link._asdict(), is_met=bool(link.is_met))
-
-
-def run_json(run: Run) -> dict[str, Any]:
-    return dict(run._asdict(), started_at=iso(run.started_at), finished_at=iso(run.finished_at))
 
 
 def job_table(jobs: Sequence[Job], forecast: Forecast | None = None) -> str:
@@ -242,24 +176,6 @@ def facts_text(facts: Sequence[tuple[str, str]]) -> str:
 # --- what recurs ---
 
 
-def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    return {
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "every_seconds": schedule.every_seconds,
-        "tz": schedule.tz or None,
-        "command": json.loads(schedule.fields)["command"],
-        "cwd": schedule.cwd,
-        "missed": schedule.missed,
-        "overlap": bool(schedule.may_overlap),
-        "paused": bool(schedule.is_paused),
-        "created_at": iso(schedule.created_at),
-        "next_at": None if schedule.is_paused else iso(schedule.next_at),
-        "last_at": iso(schedule.last_at),
-        "note": schedule.note,
-    }
-
-
 def schedule_table(schedules: Sequence[Schedule]) -> str:
     rows = [
         (
@@ -289,16 +205,6 @@ def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
 # --- queues ---
 
 
-def queue_json(found: QueueRow, totals: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "paused": bool(found.is_paused),
-        "limit": found.run_limit,
-        "rate": found.rate_text,
-        "jobs": {state.value: totals.get(state.value, 0) for state in State},
-    }
-
-
 def queue_rows(queues: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
     """A queue in a line: whether it is open, how many wait in it, and how many run of so many that may."""
     return [
@@ -318,32 +224,6 @@ def queue_table(queues: Sequence[Mapping[str, Any]]) -> str:
 
 
 # --- workers ---
-
-
-def worker_json(standing: Standing, forecast: Forecast) -> dict[str, Any]:
-    worker, job = standing.worker, standing.job
-    return {
-        "name": worker.name,
-        "pid": worker.pid,
-        "host": worker.host,
-        "state": worker_state(standing),
-        "job": job.id if job else None,
-        "started_at": iso(worker.started_at),
-        "heartbeat_at": iso(worker.heartbeat_at),
-        "heartbeat_age_seconds": max(0, forecast.now - worker.heartbeat_at) / 1000,
-        "processed": worker.processed,
-        "queues": worker.queues.split(",") if worker.queues else None,
-        "memory_bytes": standing.memory_bytes,
-        "expected_end_at": iso(forecast.of(job).end_at) if job else None,
-    }
-
-
-def worker_state(standing: Standing) -> str:
-    if standing.is_lost:
-        return "lost"
-    if standing.worker.stop_grace is not None:
-        return "stopping"
-    return "busy" if standing.job else "idle"
 
 
 def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
@@ -373,29 +253,7 @@ def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
     return table(rows, headers)
 
 
-def autostart_json(found: Autostart | None) -> dict[str, Any]:
-    if found is None:
-        return {"enabled": False, "current": None, "count": None, "kind": None, "place": None}
-    return {
-        "enabled": found.is_active,
-        "current": found.is_current,
-        "count": found.workers,
-        "kind": found.kind,
-        "place": found.place,
-    }
-
-
 # --- figures ---
-
-
-def metrics_json(metrics: Metrics) -> dict[str, Any]:
-    return {
-        "events": metrics.events,
-        "run_seconds": metrics.run_seconds._asdict(),
-        "waiting_seconds": metrics.waiting_seconds._asdict(),
-        "jobs_per_minute": round(metrics.jobs_per_minute, 3),
-        "recent": [dict(event._asdict(), at=iso(event.at)) for event in metrics.recent],
-    }
 
 
 def metrics_text(metrics: Metrics) -> str:

@@ -19,8 +19,8 @@ from queuectl.render import (
     priority_text,
     queue_rows,
     visible,
-    worker_state,
 )
+from queuectl.shapes import worker_state
 from queuectl.storage import EndedRun, Storage
 from queuectl.times import clock_time, short, spoken
 

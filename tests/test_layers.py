@@ -127,6 +127,7 @@ def test_what_is_at_the_bottom_reaches_nothing_above(module: str) -> None:
         "runner",
         "recovery",
         "render",
+        "shapes",
         "queue",
         "follow",
         "moving",
@@ -197,6 +198,7 @@ MIDDLE = [
     "housekeeping",
     "patience",
     "stopping",
+    "shapes",
 ]
 
 

@@ -7,7 +7,7 @@ import os
 import click
 
 from queuectl import autostart as at_logon
-from queuectl import render
+from queuectl import shapes
 from queuectl.cli.options import as_json as json_option
 from queuectl.database import VARIABLE
 from queuectl.home import open_home
@@ -68,7 +68,7 @@ def status(as_json: bool) -> None:
     """
     found = at_logon.status(open_home())
     if as_json:
-        click.echo(render.to_json(render.autostart_json(found)))
+        click.echo(shapes.to_json(shapes.autostart_json(found)))
     elif found is None:
         click.echo("No worker starts at logon. To have some: queuectl worker autostart enable --count 2")
     else:

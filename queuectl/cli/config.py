@@ -6,7 +6,7 @@ import os
 
 import click
 
-from queuectl import render
+from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
 from queuectl.config import DATABASE, MEANINGS, canonical
 from queuectl.database import VARIABLE
@@ -36,7 +36,7 @@ def list_settings(as_json: bool) -> None:
     """
     values = Queue().all_settings()
     if as_json:
-        click.echo(render.to_json(values))
+        click.echo(shapes.to_json(values))
         return
     rows = [(name, values[name], meaning) for name, meaning in MEANINGS.items()]
     click.echo(render.table(rows, ["setting", "value", "meaning"]))
@@ -54,7 +54,7 @@ def get_setting(key: str, as_json: bool) -> None:
     """
     name = canonical(key)
     value = Queue().setting(name)
-    click.echo(render.to_json({name: value}) if as_json else value)
+    click.echo(shapes.to_json({name: value}) if as_json else value)
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})

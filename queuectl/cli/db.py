@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from queuectl import render
+from queuectl import shapes
 from queuectl.backup import back_up
 from queuectl.checking import check as check_queue
 from queuectl.cli.options import as_json as json_option
@@ -101,7 +101,7 @@ def check(as_json: bool) -> None:
     queue = Queue()
     found = check_queue(queue.storage)
     if as_json:
-        click.echo(render.to_json({"database": masked(queue.storage.url), **found._asdict()}))
+        click.echo(shapes.to_json({"database": masked(queue.storage.url), **found._asdict()}))
     else:
         for line in found.problems:
             click.echo(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from queuectl import render
+from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
 from queuectl.cli.selecting import DELETE, ENDED, RETRY, Bulk, asking, deleting
 from queuectl.errors import InvalidInput, WrongState
@@ -43,7 +43,7 @@ def list_dead(name: str | None, limit: int, as_json: bool) -> None:
     """
     jobs = [job for page in Queue().find_all(dead(name), limit) for job in page]
     if as_json:
-        click.echo(render.to_json([render.job_json(job) for job in jobs]))
+        click.echo(shapes.to_json([shapes.job_json(job) for job in jobs]))
     elif jobs:
         click.echo(render.dead_table(jobs))
     else:

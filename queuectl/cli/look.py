@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from queuectl import render
+from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
 from queuectl.cli.selecting import none, selection, selectors
 from queuectl.errors import InvalidInput, QueueMoved
@@ -63,17 +63,17 @@ def status(watching: bool, as_json: bool) -> None:
     counts, standings = queue.status()
     expected = forecast(queue.storage)
     end_at = expected.end_of_all(counts["pending"] + counts["processing"] + counts["failed"])
-    queues = [render.queue_json(*found) for found in queue.queues()]
+    queues = [shapes.queue_json(*found) for found in queue.queues()]
     coming = queue.storage.next_schedules(COMING_SHOWN)
     if as_json:
         found = {
             "jobs": counts,
             "queues": queues,
-            "workers": [render.worker_json(standing, expected) for standing in standings],
+            "workers": [shapes.worker_json(standing, expected) for standing in standings],
             "expected_end_at": iso(end_at),
-            "next": [render.schedule_json(schedule) for schedule in coming],
+            "next": [shapes.schedule_json(schedule) for schedule in coming],
         }
-        click.echo(render.to_json(found))
+        click.echo(shapes.to_json(found))
         return
     click.echo(
         render.table([[f"{count:,}" for count in counts.values()]], [render.state_text(State(name)) for name in counts])
@@ -108,7 +108,7 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
     jobs = [job for page in queue.find_all(wanted, limit) for job in page]
     expected = forecast_of(queue.storage, jobs)
     if as_json:
-        click.echo(render.to_json([render.job_json(job, expected=expected.of(job)) for job in jobs]))
+        click.echo(shapes.to_json([shapes.job_json(job, expected=expected.of(job)) for job in jobs]))
     elif jobs:
         click.echo(render.job_table(jobs, expected))
     else:
@@ -129,9 +129,9 @@ def show(job_id: str, as_json: bool) -> None:
     """
     queue = open_queue()
     job = queue.get(job_id)
-    past = render.Past(queue.runs(job), queue.needs(job), queue.dependents(job))
+    past = shapes.Past(queue.runs(job), queue.needs(job), queue.dependents(job))
     expected = forecast_of(queue.storage, [job]).of(job)
-    click.echo(render.to_json(render.job_json(job, past, expected)) if as_json else render.job_details(job, past))
+    click.echo(shapes.to_json(shapes.job_json(job, past, expected)) if as_json else render.job_details(job, past))
 
 
 @click.command()
@@ -145,4 +145,4 @@ def metrics(recent: int, as_json: bool) -> None:
       queuectl metrics --recent 20
     """
     found = measure(open_queue().storage, recent)
-    click.echo(render.to_json(render.metrics_json(found)) if as_json else render.metrics_text(found))
+    click.echo(shapes.to_json(shapes.metrics_json(found)) if as_json else render.metrics_text(found))

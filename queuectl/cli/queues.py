@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from queuectl import config, render
+from queuectl import config, render, shapes
 from queuectl.cli.options import all_of
 from queuectl.cli.options import as_json as json_option
 from queuectl.errors import InvalidInput, brief
@@ -73,8 +73,8 @@ def list_queues(as_json: bool) -> None:
     Example:
       queuectl queue list
     """
-    shapes = [render.queue_json(*found) for found in Queue().queues()]
-    click.echo(render.to_json(shapes) if as_json else render.queue_table(shapes))
+    found = [shapes.queue_json(*one) for one in Queue().queues()]
+    click.echo(shapes.to_json(found) if as_json else render.queue_table(found))
 
 
 @queue.command()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from queuectl import recurring, render
+from queuectl import recurring, render, shapes
 from queuectl.cli.hand_in import tell
 from queuectl.cli.options import as_json as json_option
 from queuectl.cli.options import command_of, job_fields, job_options
@@ -83,7 +83,7 @@ def list_schedules(as_json: bool) -> None:
     """
     found = Queue().storage.schedules()
     if as_json:
-        click.echo(render.to_json([render.schedule_json(one) for one in found]))
+        click.echo(shapes.to_json([shapes.schedule_json(one) for one in found]))
     elif found:
         click.echo(render.schedule_table(found))
     else:
@@ -105,9 +105,9 @@ def show(name: str, as_json: bool) -> None:
     last = recurring.last_job(queue.storage, found)
     times = recurring.next_times(found, queue.storage.clock.now(), NEXT_SHOWN)
     if as_json:
-        shape = render.schedule_json(found)
+        shape = shapes.schedule_json(found)
         shape.update(last_job=last.id if last else None, next_times=[iso(at) for at in times])
-        click.echo(render.to_json(shape))
+        click.echo(shapes.to_json(shape))
         return
     facts = [
         ("schedule", found.name + (" (paused)" if found.is_paused else "")),

@@ -15,8 +15,8 @@ import click
 from queuectl import platforms
 from queuectl.errors import InvalidInput
 from queuectl.queue import Queue
-from queuectl.render import queue_json
 from queuectl.screen import draw, look
+from queuectl.shapes import queue_json
 from queuectl.storage import Storage
 
 SOONEST_SECONDS, LATEST_SECONDS = 0.25, 1.0  # between two drawings: the latter because ages are shown

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from queuectl import render
+from queuectl import render, shapes
 from queuectl.cli.autostart import autostart
 from queuectl.cli.options import as_json as json_option
 from queuectl.estimates import forecast_of
@@ -116,7 +116,7 @@ def show_workers(workers: WorkerManager, as_json: bool) -> list[Standing]:
     standings = workers.standings()
     expected = forecast_of(workers.storage, [standing.job for standing in standings if standing.job])
     if as_json:
-        click.echo(render.to_json([render.worker_json(standing, expected) for standing in standings]))
+        click.echo(shapes.to_json([shapes.worker_json(standing, expected) for standing in standings]))
     elif standings:
         click.echo(render.worker_table(standings, expected))
     else:
