@@ -44,6 +44,11 @@ class DuplicateJob(QueueError):
         super().__init__(f"Job {job_id!r} exists already. Choose another id, or see: queuectl show {job_id}")
 
 
+class TryNotFound(QueueError):
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__(f"Job {job_id!r} has no try {attempt}. See which it has: queuectl show {job_id}")
+
+
 class QueueNotFound(QueueError):
     def __init__(self, name: str, nearest: str | None = None) -> None:
         hint = f"Did you mean {nearest!r}?" if nearest else f"Make it: queuectl queue add {name}"

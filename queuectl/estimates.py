@@ -104,9 +104,12 @@ def forecast_of(storage: Storage, jobs: Iterable[Job]) -> Forecast:
     return Forecast(storage.clock.now(), Typical([]), 0, {})
 
 
-def forecast(storage: Storage) -> Forecast:
-    """What is to be expected, from the newest runs, the line, who lives, and what the queues let start."""
-    typical = Typical(storage.newest_runs(SAMPLE))
+def forecast(storage: Storage, newest: Iterable[EndedRun] | None = None) -> Forecast:
+    """What is to be expected, from the newest runs, the line, who lives, and what the queues let start.
+
+    Who has read the newest runs already may say so.
+    """
+    typical = Typical(storage.newest_runs(SAMPLE) if newest is None else newest)
     running = storage.jobs(State.PROCESSING, MOST_COUNTED)
     working = {
         worker.name: worker.queues.split(",") if worker.queues else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import IO
 
 from queuectl.encoding import as_text, whole_letters
-from queuectl.errors import QueueError
+from queuectl.errors import TryNotFound
 from queuectl.job import Job, State
 from queuectl.platforms import CODE_PAGE
 from queuectl.queue import Queue
@@ -97,7 +97,7 @@ def lease_of(queue: Queue, job: Job, attempt: int) -> int:
         return job.lease
     found = [run.lease for run in queue.runs(job) if run.attempt == attempt]
     if not found:
-        raise QueueError(f"Job {job.id!r} has no try {attempt}. See which it has: queuectl show {job.id}")
+        raise TryNotFound(job.id, attempt)
     return found[-1]
 
 

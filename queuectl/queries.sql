@@ -374,6 +374,41 @@ SELECT (SELECT id FROM jobs WHERE jobs.seq = runs.seq),
     (SELECT queue FROM jobs WHERE jobs.seq = runs.seq)
 FROM runs ORDER BY number DESC LIMIT :limit;
 
+-- newest_run_jobs: whose runs ended last
+SELECT seq FROM runs ORDER BY number DESC LIMIT :limit;
+
+-- figures, for who watches
+
+-- newest_run: up to here everything has happened
+SELECT number FROM runs ORDER BY number DESC LIMIT 1;
+
+-- runs_after: what has ended since, and in which queue
+SELECT number, (SELECT queue FROM jobs WHERE jobs.seq = runs.seq), duration_seconds, waited_seconds
+FROM runs WHERE number > :number ORDER BY number LIMIT :limit;
+
+-- oldest_in_line: since when the first ones wait; who has waited for long stands among them
+SELECT MIN(since_at) FROM (
+    SELECT since_at FROM jobs WHERE queue = :queue AND rank IS NOT NULL ORDER BY rank, seq LIMIT :limit
+) AS first;
+
+-- samples, for the charts
+
+-- sampled: whether somebody was there before us in this minute
+SELECT minute FROM samples WHERE minute = :minute;
+
+-- add_sample: how the queue stands as this minute begins; the first one to say it is right
+INSERT INTO samples (minute, completed, failed, dead, waiting, running)
+SELECT CAST(:minute AS BIGINT), CAST(SUM(event_completed) AS BIGINT), CAST(SUM(event_failed) AS BIGINT),
+    CAST(SUM(event_dead) AS BIGINT), CAST(SUM(pending + failed) AS BIGINT), CAST(SUM(processing) AS BIGINT)
+FROM totals WHERE TRUE ON CONFLICT (minute) DO NOTHING;
+
+-- forget_samples: nobody is shown what is older; and where the clock was set back, what is to come is not known yet
+DELETE FROM samples WHERE minute < :oldest OR minute > :newest;
+
+-- samples: minute by minute
+SELECT minute, completed, failed, dead, waiting, running FROM samples
+WHERE minute BETWEEN :first AND :last ORDER BY minute;
+
 -- workers
 
 -- add_worker: here I am

@@ -202,3 +202,13 @@ ALTER TABLE jobs ADD COLUMN jitter REAL NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN no_rerun INTEGER NOT NULL DEFAULT 0;
 -- the trace that it is part of, as W3C puts it
 ALTER TABLE jobs ADD COLUMN traceparent TEXT;
+
+-- version 5: how the queue stood minute by minute, for the charts: a row a minute, for 25 hours
+CREATE TABLE samples (
+    minute    INTEGER NOT NULL PRIMARY KEY,
+    completed INTEGER NOT NULL,          -- how often that had happened when the minute began
+    failed    INTEGER NOT NULL,
+    dead      INTEGER NOT NULL,
+    waiting   INTEGER NOT NULL,          -- how many jobs waited then
+    running   INTEGER NOT NULL
+);

@@ -21,11 +21,12 @@ class Selection(NamedTuple):
     match: str | None = None
     older_than_seconds: float | None = None
     queue: str | None = None
+    reason: str | None = None  # why it did not succeed, word for word
 
     @property
     def is_indexed(self) -> bool:
         """Whether an index leads to just these jobs, so that none is looked at in vain."""
-        if (self.match, self.older_than_seconds) != (None, None):
+        if (self.match, self.older_than_seconds, self.reason) != (None, None, None):
             return False
         if self.queue is not None:
             return self.queue != DEFAULT_QUEUE and self.label is None and self.state is not State.PENDING
@@ -36,6 +37,7 @@ class Selection(NamedTuple):
             (self.state is None or job.state is self.state)
             and (self.label is None or job.label == self.label)
             and (self.queue is None or job.queue == self.queue)
+            and (self.reason is None or job.error_message == self.reason)
             and (self.match is None or self.match.lower() in job.command.lower())
             and (self.older_than_seconds is None or now - age_from(job) >= self.older_than_seconds * 1000)
         )

@@ -199,6 +199,7 @@ MIDDLE = [
     "patience",
     "stopping",
     "shapes",
+    "printed",
 ]
 
 

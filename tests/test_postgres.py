@@ -106,6 +106,8 @@ HOT: dict[str, dict[str, Any]] = {
     "orphans": {},
     "glance": {"id": "77"},
     "newest_runs": {"limit": 1000, "letters": 200},
+    "newest_run_jobs": {"limit": 100},
+    "oldest_in_line": {"queue": "default", "limit": 100},
 }
 
 

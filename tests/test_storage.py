@@ -501,6 +501,14 @@ HOT = {
     "ids_near": {"id": "x"},
     "newest_ids": {},
     "totals": {},
+    "totals_by_queue": {},
+    "newest_run_jobs": {"limit": 10},
+    "newest_run": {},
+    "runs_after": {"number": 1, "limit": 10},
+    "oldest_in_line": {"queue": "default", "limit": 10},
+    "samples": {"first": 1, "last": 10},
+    "add_sample": {"minute": 1},
+    "forget_samples": {"oldest": 1, "newest": 10},
 }
 
 

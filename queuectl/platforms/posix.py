@@ -93,6 +93,11 @@ def understands_escapes() -> bool:
     return os.environ.get("TERM") != "dumb"
 
 
+def create_private(path: str) -> int:
+    """Make a file that only its owner may read, and open it to be written to."""
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+
+
 # --- detached workers and the lock ---
 
 

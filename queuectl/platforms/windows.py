@@ -27,6 +27,8 @@ WAIT_TIMEOUT = 0x102
 SYSTEM_TIME_OF_DAY = 3
 CODE_PAGE: str | None = "oem"  # what programs print to a console in, unless they choose UTF-8
 ENABLE_VIRTUAL_TERMINAL_PROCESSING = 0x4
+# The owner, the system and its administrators may do anything with it, and nothing is inherited.
+OWNER_ONLY, WHO_MAY = "D:P(A;;FA;;;OW)(A;;FA;;;SY)(A;;FA;;;BA)", 0x80000004
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
 ntdll = ctypes.WinDLL("ntdll")
@@ -43,6 +45,7 @@ wait_for = kernel_function("WaitForSingleObject", HANDLE, DWORD, returns=DWORD)
 _open_process = kernel_function("OpenProcess", DWORD, BOOL, DWORD, returns=HANDLE)
 _process_times = kernel_function("GetProcessTimes", HANDLE, LPVOID, LPVOID, LPVOID, LPVOID)
 _get_console_mode = kernel_function("GetConsoleMode", HANDLE, LPVOID)
+_local_free = kernel_function("LocalFree", LPVOID, returns=LPVOID)
 _set_console_mode = kernel_function("SetConsoleMode", HANDLE, DWORD)
 
 
@@ -133,6 +136,22 @@ def understands_escapes() -> bool:
 def _console_mode(stream: IO[str]) -> int | None:
     mode = DWORD()
     return mode.value if _get_console_mode(msvcrt.get_osfhandle(stream.fileno()), ctypes.byref(mode)) else None
+
+
+def create_private(path: str) -> int:
+    """See posix.py; here the mode says nothing: who may read a file stands in a list of its own."""
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    advapi32 = ctypes.WinDLL("advapi32", use_last_error=True)
+    descriptor = LPVOID()
+    made = advapi32.ConvertStringSecurityDescriptorToSecurityDescriptorW(OWNER_ONLY, 1, ctypes.byref(descriptor), None)
+    try:
+        if not made or not advapi32.SetFileSecurityW(path, WHO_MAY, descriptor):
+            os.close(file)
+            os.remove(path)
+            raise ctypes.WinError(ctypes.get_last_error())
+    finally:
+        _local_free(descriptor)
+    return file
 
 
 # --- detached workers and the lock ---

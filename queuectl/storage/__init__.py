@@ -8,15 +8,18 @@ from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
 from queuectl.storage.base import Added, Occurrence, Storage
+from queuectl.storage.history import Sample
 from queuectl.storage.reading import MOST_COUNTED
 from queuectl.storage.rows import COMMAND_LETTERS, EVERY_QUEUE, EndedRun, Link, QueueRow, Run, Turn, Worker
 from queuectl.storage.schedules import Schedule
-from queuectl.storage.ways import AFTER_ALL_JOBS, cursor_after
+from queuectl.storage.ways import AFTER_ALL_JOBS, BLOCKED, LATER, cursor_after
 
 __all__ = [
     "AFTER_ALL_JOBS",
+    "BLOCKED",
     "COMMAND_LETTERS",
     "EVERY_QUEUE",
+    "LATER",
     "MOST_COUNTED",
     "Added",
     "EndedRun",
@@ -24,6 +27,7 @@ __all__ = [
     "Occurrence",
     "QueueRow",
     "Run",
+    "Sample",
     "Schedule",
     "Storage",
     "Turn",

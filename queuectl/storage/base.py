@@ -22,8 +22,9 @@ from queuectl.job import (
     after_run,
     cancelled,
 )
+from queuectl.storage.history import History
 from queuectl.storage.rows import Worker, as_job
-from queuectl.storage.schedules import Schedule, Schedules
+from queuectl.storage.schedules import Schedule
 from queuectl.storage.transactions import USE_MILLIS, Collision, Counts, Moment, insistent, no_counts
 from queuectl.times import Millis
 
@@ -64,7 +65,7 @@ class Edge(NamedTuple):
         return self.need.is_met(self.state)
 
 
-class Storage(Schedules):
+class Storage(History):
     # --- handing in ---
 
     @insistent

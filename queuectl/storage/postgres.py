@@ -326,6 +326,11 @@ class PostgresStorage(Storage):
         if woken:
             self._was_woken, self._is_idle = True, False
 
+    def version(self) -> str:
+        # All that can be seen: the newest transaction's number alone would hide an older one that commits after it.
+        [(snapshot,)] = self._execute("SELECT CAST(txid_current_snapshot() AS TEXT)").fetchall()
+        return str(snapshot)
+
     def changed(self) -> bool:
         woken, self._was_woken = self._was_woken, False
         if not woken and self._name is not None and time.monotonic() - self._looked_at < LOOK_SECONDS:
@@ -339,6 +344,10 @@ class PostgresStorage(Storage):
             self.run("mark_idle", name=worker, idle=0)
             self._is_idle = False
         return job
+
+    def size_bytes(self) -> int:
+        [(size,)] = self._execute("SELECT pg_database_size(current_database())").fetchall()
+        return int(size)
 
     def connected_seconds(self) -> float:
         return time.monotonic() - self._connected_at

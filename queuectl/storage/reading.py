@@ -48,6 +48,14 @@ class Reader(ABC):
         """Whether somebody else has committed anything since the last call."""
 
     @abstractmethod
+    def version(self) -> str:
+        """Another one as soon as anybody else has committed anything."""
+
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """How much room the database takes."""
+
+    @abstractmethod
     def wait(self, seconds: float) -> None:
         """Sleep until somebody may have committed something, and so long at most."""
 

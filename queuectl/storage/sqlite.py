@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -80,7 +80,9 @@ class SQLiteStorage(Storage):
                 raise StorageError(f"Cannot make {self.path}: {error.strerror}. Is its directory writable?") from error
         self._inode = os.stat(self.path).st_ino
         try:
-            self._database = sqlite3.connect(self.path, timeout=0, isolation_level=None, cached_statements=256)
+            self._database = sqlite3.connect(
+                self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+            )
         except sqlite3.Error as error:
             raise self._explained(error) from error
         # One for all statements: nobody goes on reading what one has found after the next, and making one takes time.
@@ -226,6 +228,9 @@ class SQLiteStorage(Storage):
     def _data_version(self) -> int:
         return int(self._execute("PRAGMA data_version").fetchone()[0])
 
+    def version(self) -> str:
+        return str(self._data_version())
+
     def wait(self, seconds: float) -> None:
         if self._watcher is None:
             self._watcher = Watcher(os.path.dirname(self.path))
@@ -235,6 +240,13 @@ class SQLiteStorage(Storage):
             while pause < SLOW_SYNC_SECONDS and self._data_version() == self._version_seen:
                 time.sleep(pause)
                 pause *= 2
+
+    def size_bytes(self) -> int:
+        sizes = 0
+        for path in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                sizes += os.path.getsize(path)
+        return sizes
 
     def is_there(self) -> bool:
         try:

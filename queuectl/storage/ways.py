@@ -29,6 +29,7 @@ WAITING = [
     Way("later", 0, lambda job: job.due_at),
     Way("blocked", 0),
 ]
+LATER, BLOCKED = (f"{number}:{LOWEST}:0" for number in (1, 2))  # cursors: where each of these two begins
 
 
 def ways_to(state: State | None, label: str | None, queue: str | None) -> list[Way]:
