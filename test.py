@@ -14,7 +14,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv-test"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-MODULES = ["click", "tabulate", "psutil", "cronsim", "tzlocal", "pytest", "xdist", "hypothesis", "psycopg"]
+MODULES = [
+    "click",
+    "tabulate",
+    "psutil",
+    "cronsim",
+    "tzlocal",
+    "flask",
+    "waitress",
+    "prometheus_client",
+    "pytest",
+    "xdist",
+    "hypothesis",
+    "psycopg",
+    *([] if os.name == "nt" else ["schemathesis"]),
+]
 # Most tests wait for processes more than they compute, so more run at once than there are cores.
 ALL = ["tests", "-n", "4", "--dist", "loadfile"]
 

@@ -21,6 +21,7 @@ from queuectl.cli.commands import cli as root_command
 from queuectl.config import SETTINGS, Settings
 from queuectl.fields import CHECKS
 from queuectl.job import State
+from queuectl.web.openapi import PATHS, SCHEMAS
 
 from .conftest import ROOT, Cli
 
@@ -436,3 +437,36 @@ def test_the_map_of_the_rooms_is_complete_and_its_arrows_point_down() -> None:
     arrows = [(path, used) for path in MODULES for used in imported(path)]
     assert (ROOT / "queuectl" / "worker.py", ROOT / "queuectl" / "platforms" / "__init__.py") in arrows
     assert [(path, used) for path, used in arrows if height_of(used) > height_of(path)] == []
+
+
+# --- the API ---
+
+
+def test_every_route_of_the_api_is_in_its_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(GET|POST) (/api/[^`?]*)", page, re.MULTILINE)
+    routes = {(method.upper(), path) for path, found in PATHS.items() for method in found}
+    assert len(listed) == len(set(listed)) and set(listed) == routes
+
+
+def test_the_parameters_of_the_api_are_in_its_page() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for path, names in re.findall(r"^\| `GET (/api/[^`?]*)\??([^`]*)`", page, re.MULTILINE):
+        documented = {parameter["name"] for parameter in PATHS[path]["get"]["parameters"]}
+        assert set(filter(None, names.replace("=", "").split("&"))) == documented, path
+
+
+def test_the_shapes_of_the_api_have_the_keys_of_json() -> None:
+    """Some have more: what only the page needs is said in the page of the API."""
+    more = {"Worker": {"cpu_percent"}, "Schedule": {"last_job", "next_times"}}
+    for name in ("Job", "Worker", "Queue", "Schedule"):
+        shape = SHAPES["list" if name == "Job" else f"{name.lower()} list"]
+        documented = {key[3:].partition("[")[0] for key in shape if key.startswith("[].") and key.count(".") == 1}
+        assert set(SCHEMAS[name]["properties"]) - more.get(name, set()) == documented, name
+
+
+def test_every_metric_is_in_the_page_of_the_api() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    source = (ROOT / "queuectl" / "web" / "prometheus.py").read_text(encoding="utf-8")
+    made = set(re.findall(r'"(queuectl_\w+)"', source))
+    assert {name.removesuffix("_total") for name in re.findall(r"^\| `(queuectl_\w+)`", page, re.MULTILINE)} == made

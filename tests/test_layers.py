@@ -177,6 +177,21 @@ def test_a_worker_loads_no_click_no_flask_and_no_tables() -> None:
     assert not {room(module) for module in modules} & {"cli", "web", "render", "queue", "worker_manager"}
 
 
+def test_only_the_dashboard_loads_what_serves_it() -> None:
+    serving = {"flask", "werkzeug", "waitress", "prometheus_client"}
+    users = {module for module in FILES if {name.split(".")[0] for name in IMPORTS[module]} & serving}
+    assert users and {room(module) for module in users} == {"web"}
+    above = {module for module in FILES if room(module) != "web" and any(room(name) == "web" for name in ours(module))}
+    assert above == {"queuectl.cli.web"}
+
+
+def test_the_dashboard_knows_nothing_of_the_command_line_and_its_tables() -> None:
+    for module in in_room("web"):
+        assert not {room(name) for name in everything_under(module)} & {"cli", "render", "screen"}
+        used = {name.split(".")[0] for found in everything_under(module) for name in IMPORTS[found]}
+        assert not used & {"click", "tabulate"}
+
+
 def test_who_starts_workers_does_not_import_them() -> None:
     assert [module for module in FILES if "queuectl.worker" in ours(module)] == []
     assert "queuectl.worker" not in everything_under("queuectl.worker_manager")

@@ -31,6 +31,7 @@ COMMANDS = {
     "config": "queuectl.cli.config:config",
     "queue": "queuectl.cli.queues:queue",
     "schedule": "queuectl.cli.schedule:schedule",
+    "web": "queuectl.cli.web:web",
     "db": "queuectl.cli.db:db",
     "completion": "queuectl.cli.completion:completion",
     "demo": "queuectl.cli.demo:demo",

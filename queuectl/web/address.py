@@ -1,0 +1,148 @@
+"""Where the dashboard is, and what lets one in: its address, its names, the token, and who serves it already."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import os
+import secrets
+import socket
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from queuectl import platforms
+from queuectl.errors import InvalidInput, QueueError
+from queuectl.files import remove, replace
+from queuectl.home import Home
+from queuectl.platforms import locked, start_time
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::")
+WAITING = 100  # connections that nobody has taken yet
+IN_USE = {errno.EADDRINUSE, getattr(errno, "WSAEADDRINUSE", None), getattr(errno, "WSAEACCES", None)}
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> str:
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def url(self, token: str) -> str:
+        """What lets a browser in."""
+        return f"{self.origin}/?token={token}"
+
+    @property
+    def names(self) -> set[str]:
+        """What a browser may call this server; any other name was made to point here by somebody else."""
+        names = {*LOOPBACK, self.host}
+        if self.host in EVERYWHERE:
+            import psutil
+
+            names |= {socket.gethostname(), socket.getfqdn()}
+            names |= {one.address.partition("%")[0] for found in psutil.net_if_addrs().values() for one in found}
+        return names
+
+
+class Place(NamedTuple):
+    """What an address means to the network."""
+
+    family: int
+    address: Any  # as the family has it, its first part the host
+
+    @property
+    def is_loopback(self) -> bool:
+        return ipaddress.ip_address(str(self.address[0]).partition("%")[0]).is_loopback
+
+
+def place_of(address: Address) -> Place:
+    if not address.host.strip():
+        raise InvalidInput("--host is blank. Leave it out, or give an address")
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"--host {address.host!r} is not known: {error}. Leave it out, or give an address") from None
+    return Place(found[0][0], found[0][4])
+
+
+def must_be_meant(address: Address, allow_remote: bool) -> None:
+    """Other machines are let in only by who says so."""
+    if not allow_remote and not place_of(address).is_loopback:
+        raise InvalidInput(
+            f"--host {address.host} lets other machines in: whoever has the token can run commands as you, and it goes "
+            "over the network unencrypted. If that is meant, add --allow-remote; safer is ssh -L "
+            f"{address.port}:127.0.0.1:{address.port} from there"
+        )
+
+
+def listen(home: Home, address: Address) -> socket.socket:
+    """The socket to serve on; the port that it got is in its name."""
+    place = place_of(address)
+    listening = socket.socket(place.family, socket.SOCK_STREAM)
+    # On Windows the one would let two have the same port, and the other keeps anybody else from taking it.
+    exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+    listening.setsockopt(socket.SOL_SOCKET, exclusive or socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(place.address)
+        listening.listen(WAITING)
+    except OSError as error:
+        listening.close()
+        raise QueueError(refused(home, address, error)) from None
+    return listening
+
+
+def refused(home: Home, address: Address, error: OSError) -> str:
+    if error.errno not in IN_USE:
+        return f"Cannot serve on {address.host}, port {address.port}: {error.strerror}. Choose another with --port"
+    running = who_serves(home)
+    if running is not None and running.port == address.port:
+        return f"A dashboard of this queue runs there already: {running.url(token_of(home))}"
+    return f"Port {address.port} is in use by another program. Choose another: queuectl web --port {address.port + 1}"
+
+
+# --- the token ---
+
+
+def token_of(home: Home) -> str:
+    """The token of this queue, made on first use; whoever has it can do everything that its owner can."""
+    path = os.path.join(home.root, "web-token")
+    with locked(path + ".lock"):  # two who begin at once must agree
+        with suppress(FileNotFoundError), open(path, encoding="ascii") as file:
+            token = file.read().strip()
+            # One that others could read is nobody's secret any more. Windows's modes say nothing of that.
+            if token and (os.name == "nt" or not os.fstat(file.fileno()).st_mode & 0o077):
+                return token
+        remove(path)
+        token = secrets.token_urlsafe(32)
+        with open(platforms.create_private(path), "w", encoding="ascii") as file:
+            file.write(token)
+    return token
+
+
+# --- who serves ---
+
+
+def tell_who_serves(home: Home, address: Address) -> None:
+    """For whoever starts a second one on the same port."""
+    path = running_file(home)
+    entry = {**address._asdict(), "pid": os.getpid(), "start_time": start_time(os.getpid())}
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(entry, file)
+    replace(path + ".new", path)
+
+
+def who_serves(home: Home) -> Address | None:
+    """A dashboard of this home that lives."""
+    with suppress(OSError, ValueError, KeyError, TypeError), open(running_file(home), encoding="utf-8") as file:
+        entry = json.load(file)
+        if start_time(int(entry["pid"])) == entry["start_time"] is not None:
+            return Address(str(entry["host"]), int(entry["port"]))
+    return None
+
+
+def running_file(home: Home) -> str:
+    return os.path.join(home.root, "web.json")

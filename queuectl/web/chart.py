@@ -1,0 +1,101 @@
+"""What the charts are drawn from: how the queue stood minute by minute, and what each worker ran when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from queuectl.job import State
+from queuectl.storage import COMMAND_LETTERS, MOST_COUNTED, Sample, Storage
+from queuectl.times import Millis, iso
+
+MINUTE: Millis = 60_000
+MOST_RUNS = 500
+
+
+class Span(NamedTuple):
+    step_minutes: int
+    steps: int
+
+
+SPANS = {"hour": Span(1, 60), "day": Span(15, 96)}
+
+
+def history(storage: Storage, span: Span) -> dict[str, Any]:
+    """Points of equal distance, the newest last; it is not complete yet."""
+    now = storage.clock.now() // MINUTE
+    first = (now // span.step_minutes + 1 - span.steps) * span.step_minutes
+    samples = storage.samples(first, now)
+    found = minutes(samples, storage.standing(now), first)
+    points = [
+        dict(point(found[begin : begin + span.step_minutes]), at=iso((first + begin) * MINUTE))
+        for begin in range(0, len(found), span.step_minutes)
+    ]
+    return {"step_seconds": span.step_minutes * 60, "points": points}
+
+
+def minutes(samples: Sequence[Sample], last: Sample, first: int) -> list[Sample]:
+    """What happened in each minute, and how the queue stood at its end.
+
+    Nothing happens without a worker, and a worker takes the samples: so what lies between two was in the minute of the
+    first, and in those for which there is none nothing has happened.
+    """
+    ends = [*samples[1:], last]
+    known = {
+        one.minute: Sample(
+            one.minute,
+            end.completed - one.completed,
+            end.failed - one.failed,
+            end.dead - one.dead,
+            end.waiting,
+            end.running,
+        )
+        for one, end in zip(samples, ends)
+    }
+    found: list[Sample] = []
+    stood = samples[0] if samples else last
+    for minute in range(first, last.minute + 1):
+        stood = known.get(minute, stood)
+        happened = stood if minute in known else stood._replace(completed=0, failed=0, dead=0)
+        found.append(happened._replace(minute=minute))
+    return found
+
+
+def point(found: Sequence[Sample]) -> dict[str, Any]:
+    return {
+        "completed": sum(one.completed for one in found),
+        "failed": sum(one.failed for one in found),
+        "dead": sum(one.dead for one in found),
+        "waiting": found[-1].waiting,
+        "running": found[-1].running,
+    }
+
+
+def timeline(storage: Storage, minutes: int) -> dict[str, Any]:
+    """What each worker ran in the last minutes: the newest runs, and what runs now."""
+    now = storage.clock.now()
+    begin = now - minutes * MINUTE
+    workers: dict[str, list[dict[str, Any]]] = {worker.name: [] for worker in storage.workers()}
+    for run in reversed(storage.newest_runs(MOST_RUNS)):
+        if run.finished_at >= begin:
+            workers.setdefault(run.worker or "", []).append(
+                bar(run.job_id, run.command, run.started_at, run.finished_at, run.outcome)
+            )
+    for job in storage.jobs(State.PROCESSING, MOST_COUNTED):
+        workers.setdefault(job.worker or "", []).append(
+            bar(job.id, job.command[:COMMAND_LETTERS], job.started_at, None, job.state.value)
+        )
+    shown = [{"name": name, "runs": runs} for name, runs in sorted(workers.items())]
+    return {"from": iso(begin), "to": iso(now), "workers": shown}
+
+
+def bar(
+    job_id: str, command: str, started_at: Millis | None, finished_at: Millis | None, outcome: str
+) -> dict[str, Any]:
+    return {
+        "job": job_id,
+        "command": command,
+        "started_at": iso(started_at),
+        "finished_at": iso(finished_at),
+        "outcome": outcome,
+    }

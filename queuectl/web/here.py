@@ -1,0 +1,37 @@
+"""What every request can reach: the queue, and what the server keeps between requests."""
+
+from __future__ import annotations
+
+import threading
+
+from flask import current_app
+
+from queuectl.database import database_url
+from queuectl.home import Home
+from queuectl.queue import Queue
+from queuectl.web.changes import Changes
+from queuectl.web.usage import Usage
+
+
+class Here:
+    def __init__(self, home: Home, is_read_only: bool) -> None:
+        self.home = home
+        self.is_read_only = is_read_only
+        self.changes = Changes(home)
+        self.usage = Usage()
+        self._own = threading.local()
+
+    @property
+    def queue(self) -> Queue:
+        """This thread's: a connection of SQLite's belongs to the thread that opened it."""
+        queue: Queue = self._own.__dict__.setdefault("queue", Queue(self.home.root))
+        url = database_url(self.home)
+        if url != self._own.__dict__.setdefault("url", url) or not queue.storage.is_there():
+            queue.close()  # the queue has moved, or its file was replaced: the next look opens what there is now
+            self._own.url = url
+        return queue
+
+
+def here() -> Here:
+    found: Here = current_app.extensions["queuectl"]
+    return found

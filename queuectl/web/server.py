@@ -1,0 +1,93 @@
+"""Serve the dashboard until somebody ends it: waitress, with limits on what a client may send and how slowly."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from waitress.channel import HTTPChannel
+from waitress.server import create_server
+from waitress.task import ErrorTask
+
+from queuectl.errors import QueueError
+from queuectl.files import remove
+from queuectl.home import Home
+from queuectl.web.address import Address, listen, running_file, tell_who_serves, token_of
+from queuectl.web.app import make_app
+from queuectl.web.guard import HEADERS, LARGEST_BODY, Guard
+from queuectl.web.here import Here
+from queuectl.web.refusals import line_of
+
+THREADS = 8
+CONNECTIONS = 100
+SILENT_SECONDS = 30  # a client that says nothing for so long is sent away
+LONGEST_HEADERS = 32_768
+SAMPLE_SECONDS = 10.0
+
+
+class Refusal(ErrorTask):  # type: ignore[misc]
+    """What cannot even be read as a request is refused as everything else is."""
+
+    def execute(self) -> None:
+        error: Any = self.request.error
+        body = json.dumps({"error": line_of(error.code, error.reason)}).encode()
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers += [*HEADERS.items(), ("Cache-Control", "no-store"), ("Content-Type", "application/json")]
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    error_task_class = Refusal
+
+
+def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str, Guard, Address], None]) -> None:
+    """Until Ctrl+C, or a signal that asks for it; `tell` is called when the address can be opened."""
+    gc.enable()  # the command line has switched it off, because it never lives long
+    logging.getLogger("waitress").setLevel(logging.ERROR)
+    listening = listen(home, address)
+    address = address._replace(port=listening.getsockname()[1])
+    token = token_of(home)
+    guard = Guard(token, address.names, address.port, is_read_only)
+    here = Here(home, is_read_only)
+    server = create_server(
+        make_app(here, guard),
+        sockets=[listening],
+        threads=THREADS,
+        connection_limit=CONNECTIONS,
+        channel_timeout=SILENT_SECONDS,
+        cleanup_interval=SILENT_SECONDS // 3,
+        max_request_header_size=LONGEST_HEADERS,
+        max_request_body_size=2 * LARGEST_BODY,  # between the two it is read, and then refused in words
+        ident="queuectl",
+    )
+    server.channel_class = Channel
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    ended = threading.Event()
+    threading.Thread(target=sample, args=(here, ended), daemon=True).start()
+    tell_who_serves(home, address)
+    try:
+        tell(address.url(token), guard, address)
+        server.run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        ended.set()
+        remove(running_file(home))
+
+
+def sample(here: Here, ended: threading.Event) -> None:
+    """How the queue stands is written down also where no worker does it."""
+    while True:
+        with suppress(QueueError):
+            here.queue.storage.sample()
+        if ended.wait(SAMPLE_SECONDS):
+            return
