@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import bulk, idle, latency, looking, postgres, startup, storage, throughput
+from benchmarks import bulk, idle, latency, looking, postgres, startup, storage, throughput, web
 from benchmarks.disk import creation_seconds, sync_seconds
 from benchmarks.harness import QUICK, Figure, Scale, seconds
 from benchmarks.queues import Shelf
@@ -27,6 +27,7 @@ SUBJECTS: dict[str, Callable[[Scale, Shelf], Iterator[Figure]]] = {
     "latency": latency.measure,
     "idle": idle.measure,
     "looking": looking.measure,
+    "web": web.measure,
     "postgres": postgres.measure,
 }
 REACHED = {True: "yes", False: "NO", None: ""}
