@@ -1,0 +1,143 @@
+// What a terminal would make of a job's output: colours and styles as they were meant, all else as plain text.
+//
+// Whatever is in the output becomes text nodes. Sequences that are no colours are left out; a line that is written over
+// after a carriage return shows what was written last.
+
+const ESCAPE = "\u001b";
+// A whole sequence: CSI, OSC up to its end, or a short one.
+const SEQUENCE = /^\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[PX^_][^\u001b]*\u001b\\|[ -/]*[0-~])/;
+const LONGEST_SEQUENCE = 4096;
+// eslint-disable-next-line no-control-regex
+const PLAIN = /^[^\u0000-\u0008\u000b-\u001f\u007f\n]+/;
+const PLAIN_STYLE = Object.freeze({});
+const STYLES = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
+
+/** Reads output piece by piece; calls `line(pieces)` for each line, and `lastLine(pieces)` for the one not yet ended. */
+export class Reader {
+  #rest = "";
+  #style = PLAIN_STYLE;
+  #pieces = [];
+  #returned = false;
+
+  /** The lines that this text ends, each a list of {text, style}. The one not ended yet is `current`. */
+  read(text) {
+    const lines = [];
+    let left = this.#rest + text;
+    this.#rest = "";
+    while (left) {
+      const plain = PLAIN.exec(left);
+      if (plain) {
+        this.#write(plain[0]);
+        left = left.slice(plain[0].length);
+      } else if (left[0] === "\n") {
+        lines.push(this.#pieces);
+        this.#pieces = [];
+        this.#returned = false;
+        left = left.slice(1);
+      } else if (left[0] === "\r") {
+        this.#returned = true;
+        left = left.slice(1);
+      } else if (left[0] === ESCAPE) {
+        const sequence = SEQUENCE.exec(left);
+        if (!sequence && left.length < LONGEST_SEQUENCE) {
+          this.#rest = left; // it goes on in what comes next
+          break;
+        }
+        const [whole] = sequence ?? [ESCAPE];
+        if (whole.startsWith("\u001b[") && whole.endsWith("m")) this.#style = styled(this.#style, whole.slice(2, -1));
+        left = left.slice(whole.length);
+      } else {
+        left = left.slice(1); // a bell, a NUL: nothing to be seen
+      }
+    }
+    return lines;
+  }
+
+  get current() {
+    return this.#pieces;
+  }
+
+  #write(text) {
+    if (this.#returned) {
+      this.#pieces = [];
+      this.#returned = false;
+    }
+    this.#pieces.push({ text, style: this.#style });
+  }
+}
+
+/** The style after a sequence of numbers such as `1;31` or `38;2;255;128;0`. */
+function styled(before, numbers) {
+  const codes = numbers.split(/[;:]/).map(Number);
+  let style = before;
+  for (let place = 0; place < codes.length; place += 1) {
+    const code = codes[place];
+    if (code === 38 || code === 48) {
+      const [colour, taken] = extended(codes.slice(place + 1));
+      if (colour !== null) style = { ...style, [code === 38 ? "fore" : "back"]: colour };
+      place += taken;
+    } else {
+      style = after(style, code);
+    }
+  }
+  return style;
+}
+
+function after(style, code) {
+  if (code === 0) return PLAIN_STYLE;
+  if (STYLES[code]) return { ...style, [STYLES[code]]: true };
+  if (code === 22) return { ...style, bold: false, dim: false };
+  if (STYLES[code - 20]) return { ...style, [STYLES[code - 20]]: false };
+  if (code >= 30 && code <= 37) return { ...style, fore: code - 30 };
+  if (code >= 90 && code <= 97) return { ...style, fore: code - 82 };
+  if (code >= 40 && code <= 47) return { ...style, back: code - 40 };
+  if (code >= 100 && code <= 107) return { ...style, back: code - 92 };
+  if (code === 39) return { ...style, fore: undefined };
+  if (code === 49) return { ...style, back: undefined };
+  return style;
+}
+
+/** The colour after 38 or 48: a number below 16 is one of the theme's, all others are exact; and how much it took. */
+function extended([kind, ...values]) {
+  if (kind === 5) return [palette(values[0]), 2];
+  if (kind === 2) return [exact(values.slice(0, 3)), 4];
+  return [null, 0];
+}
+
+function palette(index) {
+  if (!(index >= 0 && index < 256)) return null;
+  if (index < 16) return index;
+  if (index >= 232) return exact(Array(3).fill(8 + (index - 232) * 10));
+  const level = (value) => (value ? 55 + value * 40 : 0);
+  const cube = index - 16;
+  return exact([Math.floor(cube / 36), Math.floor(cube / 6) % 6, cube % 6].map(level));
+}
+
+const exact = (values) =>
+  values.length === 3 && values.every((value) => value >= 0 && value < 256) ? `rgb(${values.join(" ")})` : null;
+
+/** An element for a line; its pieces are text nodes, whatever is in them. */
+export function lineElement(pieces) {
+  const line = document.createElement("div");
+  fill(line, pieces);
+  return line;
+}
+
+export function fill(line, pieces) {
+  line.replaceChildren(...pieces.map(({ text, style }) => pieceNode(text, style)));
+}
+
+function pieceNode(text, style) {
+  if (!Object.values(style).some((value) => value !== undefined && value !== false)) return document.createTextNode(text);
+  const span = document.createElement("span");
+  span.append(text);
+  for (const name of Object.values(STYLES)) span.classList.toggle(`ansi-${name}`, Boolean(style[name]));
+  colour(span, "color", "fore", style.fore);
+  colour(span, "background-color", "back", style.back);
+  return span;
+}
+
+function colour(span, property, ground, value) {
+  if (typeof value === "number") span.classList.add(`ansi-${ground}-${value}`);
+  else if (value) span.style.setProperty(property, value);
+}

@@ -1,0 +1,54 @@
+// Asking the server, and telling it what to change: JSON in, JSON out, and errors in its own words.
+
+export class ServerError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Nobody answered: the server is gone, or the way to it. */
+export class Unreachable extends Error {}
+
+const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?? "";
+
+export const isReadOnly = meta("read-only") === "1";
+export const version = meta("version");
+
+export async function get(path, parameters = {}) {
+  return answer(await send(path + query(parameters)));
+}
+
+export async function post(path, body = {}) {
+  const headers = { "Content-Type": "application/json", "X-CSRF-Token": meta("csrf-token") };
+  return answer(await send(path, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+/** What is there now, or null if it is still what had this tag. */
+export async function getIfChanged(path, tag) {
+  const response = await send(path, tag ? { headers: { "If-None-Match": tag } } : {});
+  if (response.status === 304) return null;
+  return { tag: response.headers.get("ETag"), body: await answer(response) };
+}
+
+/** The parameters that say anything, as they stand in an address. */
+export function query(parameters) {
+  const told = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return told.length ? `?${new URLSearchParams(told)}` : "";
+}
+
+export const jobPath = (id) => `/api/jobs/${encodeURIComponent(id)}`;
+
+async function send(path, options = {}) {
+  try {
+    return await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
+  } catch {
+    throw new Unreachable("The server does not answer.");
+  }
+}
+
+async function answer(response) {
+  const body = await response.json().catch(() => ({}));
+  if (response.ok) return body;
+  throw new ServerError(body.error ?? `The server answered with ${response.status}.`, response.status);
+}

@@ -1,0 +1,78 @@
+// The page: which view is open, what it is asked to load, and when it is drawn.
+
+import { h, show } from "./dom.js";
+import { deadView } from "./dead.js";
+import { jobView } from "./job.js";
+import { jobsView } from "./jobs.js";
+import { beginKeys } from "./keys.js";
+import { lineView } from "./line.js";
+import { begin, live } from "./live.js";
+import { announce } from "./notices.js";
+import { overviewView } from "./overview.js";
+import { queuesView } from "./queues.js";
+import { recurringView } from "./recurring.js";
+import { here } from "./router.js";
+import { shell } from "./shell.js";
+import { applyTheme } from "./theme.js";
+import { beginTips } from "./tip.js";
+import { workersView } from "./workers.js";
+
+const VIEWS = {
+  "": overviewView,
+  line: lineView,
+  jobs: jobsView,
+  job: jobView,
+  dead: deadView,
+  workers: workersView,
+  queues: queuesView,
+  recurring: recurringView,
+};
+
+const PATIENCE_MS = 400;
+
+let view = null;
+let opening = null;
+let wasGone = false;
+
+/** Go to where the address says; what is there stays until the new view has something to show, so nothing flickers. */
+async function open() {
+  const { path, filters } = here();
+  const make = VIEWS[path[0] ?? ""] ?? overviewView;
+  const next = { place: path.join("/"), ...make({ path, filters }, draw) };
+  opening = next;
+  if (live.overview) await Promise.race([next.load?.(), new Promise((done) => setTimeout(done, PATIENCE_MS))]);
+  if (opening !== next) return;
+  const isOther = view?.place !== next.place;
+  view = next;
+  draw();
+  if (isOther) scrollTo(0, 0);
+}
+
+function draw() {
+  if (!view) return;
+  const [first] = view.place.split("/");
+  const title = live.failures ? `${view.title} (not connected)` : view.title;
+  document.title = `${title} · queuectl`;
+  const content = live.overview ? h("div.view", { key: view.place }, view.draw()) : null;
+  show(document.getElementById("page"), shell(first === "job" ? "jobs" : first, view.title, content, draw));
+}
+
+function changed() {
+  view?.load?.();
+  draw();
+}
+
+function beat() {
+  if (wasGone && !live.failures) announce("The server is back.");
+  wasGone = live.failures > 0;
+  if (!wasGone) view?.beat?.();
+  draw();
+}
+
+applyTheme();
+addEventListener("hashchange", open);
+open();
+beginKeys();
+beginTips();
+begin(changed, beat);
+setInterval(() => document.hidden || draw(), 1000); // durations go on while nothing changes

@@ -1,0 +1,70 @@
+// Numbers, durations and times as people read them: the same words as on the command line.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+export const number = (value) => whole.format(value);
+
+/** A rate: with a digit behind the point only while it is small. */
+export const rate = (value) => (value < 10 ? tenths : whole).format(value);
+
+/** `1 job`, `2 jobs`, `1,000 jobs`. */
+export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
+
+/** `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. */
+export function duration(seconds) {
+  return seconds < 10 ? `${Math.max(0, seconds).toFixed(2)} s` : roughly(seconds);
+}
+
+/** The same without hundredths: for what is still under way. */
+export function roughly(seconds) {
+  const all = Math.max(0, Math.round(seconds));
+  if (all < 60) return `${all} s`;
+  if (all < 3600) return `${Math.floor(all / 60)} min ${all % 60} s`;
+  if (all < 86400) return `${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
+  return `${Math.floor(all / 86400)} d ${Math.floor((all % 86400) / 3600)} h`;
+}
+
+/** How far a moment is from now: `now`, `3 min ago`, `in 2 h 5 min`. */
+export function distance(moment, now) {
+  const seconds = (moment - now) / 1000;
+  if (Math.abs(seconds) < 1) return "now";
+  const far = Math.abs(seconds);
+  const text = far >= 60 && far < 3600 ? `${Math.floor(far / 60)} min` : roughly(far);
+  return seconds < 0 ? `${text} ago` : `in ${text}`;
+}
+
+const two = (value) => String(value).padStart(2, "0");
+
+export const dayOf = (moment) =>
+  `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
+
+export const timeOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`;
+
+export const minuteOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}`;
+
+/** Local time to the second, with its offset, so that nobody has to guess whose it is. */
+export function absolute(moment) {
+  const minutes = -moment.getTimezoneOffset();
+  const offset = `${minutes < 0 ? "−" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+  return `${dayOf(moment)} ${timeOf(moment)} (UTC${offset})`;
+}
+
+/** A moment near now: the day only where it is another one. */
+export function clock(moment, now) {
+  const isToday = dayOf(moment) === dayOf(new Date(now));
+  return isToday ? timeOf(moment) : `${dayOf(moment)} ${minuteOf(moment)}`;
+}
+
+export function bytes(value) {
+  if (value < 1e6) return `${whole.format(Math.ceil(value / 1000))} kB`;
+  return value < 1e9 ? `${whole.format(value / 1e6)} MB` : `${tenths.format(value / 1e9)} GB`;
+}
+
+/** A command on one line, as one would type it. */
+export function commandLine(command) {
+  if (!Array.isArray(command)) return command;
+  return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+}
+
+export const oneLine = (text) => text.split(/\s+/).filter(Boolean).join(" ");

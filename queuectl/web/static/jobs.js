@@ -1,0 +1,175 @@
+// Jobs by state, queue, label and text: filters that live in the address, a page at a time, and what to do to many.
+
+import { ACTIONS, actOnMany, possible } from "./actions.js";
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count, number } from "./format.js";
+import { live, oneAtATime } from "./live.js";
+import { STATES, button, card, choices, empty, failure, loading } from "./parts.js";
+import { address, replace } from "./router.js";
+import { jobTable } from "./rows.js";
+
+const PAGE = 50;
+const MOST = 200; // at once: what comes after that is a page of its own
+const TYPING_MS = 300;
+
+export function jobsView({ filters }, redraw) {
+  const { cursor = "", ...wanted } = filters;
+  const page = { jobs: null, next: null, limit: PAGE, error: null };
+  const chosen = { ids: new Set(), all: false };
+
+  const load = oneAtATime(async () => {
+    try {
+      const found = await get("/api/jobs", { ...wanted, limit: page.limit, cursor });
+      Object.assign(page, { jobs: found.jobs, next: found.cursor, error: null });
+      const shown = new Set(found.jobs.map((job) => job.id));
+      chosen.ids = new Set([...chosen.ids].filter((id) => shown.has(id)));
+    } catch (error) {
+      page.error = error;
+    }
+    redraw();
+  });
+
+  const more = () => {
+    page.limit += PAGE;
+    load();
+  };
+  const change = (ids) => {
+    Object.assign(chosen, { ids, all: false });
+    redraw();
+  };
+
+  function draw() {
+    return h(
+      "div.stack",
+      {},
+      stateChoices(wanted),
+      filterForm(wanted),
+      chosen.ids.size ? bulkBar() : null,
+      card("Jobs", { note: note(), key: "jobs" }, content()),
+    );
+  }
+
+  function note() {
+    if (!page.jobs) return "";
+    const known = isByStateAlone(wanted) ? total(wanted.state) : null;
+    const order = wanted.state === "pending" ? "in the order in which they will run" : "newest first";
+    return known === null ? order : `${count(known, "job")}, ${order}`;
+  }
+
+  function content() {
+    if (page.error) return failure(page.error);
+    if (!page.jobs) return loading();
+    return [
+      page.jobs.length ? jobTable(page.jobs, "Jobs", { selection: { ids: chosen.ids, change } }) : nothing(),
+      h("footer.pages", {}, cursor ? h("a.button.plain", { href: address("jobs", wanted) }, "Back to the first") : null, onward()),
+    ];
+  }
+
+  function onward() {
+    if (!page.next) return null;
+    if (page.jobs.length >= MOST || page.jobs.length < page.limit) {
+      const text = page.jobs.length < page.limit ? "Look further" : `Next ${PAGE}`;
+      return h("a.button.plain", { href: address("jobs", { ...wanted, cursor: page.next }) }, text);
+    }
+    return button(`Show ${PAGE} more`, more);
+  }
+
+  function nothing() {
+    if (page.next) return empty("None of these match.", "There are older ones that were not looked at yet.");
+    if (Object.values(wanted).some(Boolean)) {
+      return h("div.empty", {}, h("p.empty-title", {}, "No job is like that."), h("a.button.plain", { href: "#/jobs" }, "Show all jobs"));
+    }
+    return empty("There are no jobs yet.", "Hand in the first one:", 'queuectl enqueue "echo hello"');
+  }
+
+  /** What can be done to those that are chosen, or to all that match. */
+  function bulkBar() {
+    const jobs = page.jobs.filter((job) => chosen.ids.has(job.id));
+    const states = wanted.state ? [wanted.state] : chosen.all ? STATES : [...new Set(jobs.map((job) => job.state))];
+    const names = [...new Set(states.flatMap((state) => possible(state, { many: true })))];
+    const all = page.next && jobs.length === page.jobs.length && !chosen.all;
+    return h(
+      "div.bulk",
+      { role: "region", "aria-label": "What is chosen" },
+      h("span", { role: "status" }, chosen.all ? `All that match are chosen` : `${number(jobs.length)} chosen`),
+      all ? button("Choose all that match", () => { chosen.all = true; redraw(); }, { kind: "link" }) : null,
+      h("span.spacer", {}),
+      names.map((name) => h("span", { key: name }, button(ACTIONS[name].label, () => toMany(name, jobs), { name: ACTIONS[name].icon }))),
+      button("Clear", () => change(new Set()), { kind: "link" }),
+    );
+  }
+
+  async function toMany(name, jobs) {
+    const fitting = jobs.filter((job) => ACTIONS[name].states.includes(job.state));
+    const done = chosen.all
+      ? await actOnMany(name, { select: wanted }, told(wanted), isByStateAlone(wanted) && wanted.state ? total(wanted.state) : undefined)
+      : await actOnMany(name, { ids: fitting.map((job) => job.id) }, fitting.map((job) => job.id).slice(0, 10).join(", ") + (fitting.length > 10 ? ", …" : ""), fitting.length);
+    if (!done) return;
+    change(new Set());
+    load();
+  }
+
+  return { title: wanted.state ? `Jobs, ${wanted.state}` : "Jobs", load, draw };
+}
+
+const isByStateAlone = ({ queue, label, match }) => !queue && !label && !match;
+
+const total = (state) =>
+  state ? live.overview.stats[state] : Object.values(live.overview.stats).reduce((sum, value) => sum + value, 0);
+
+function told({ state, queue, label, match }) {
+  const parts = [
+    state ? `all that are ${state}` : "all in any state",
+    queue ? `in the queue ${queue}` : "",
+    label ? `labelled ${label}` : "",
+    match ? `with “${match}” in the command` : "",
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+function stateChoices(wanted) {
+  const options = ["", ...STATES].map((state) => [
+    state,
+    state || "all",
+    address("jobs", { ...wanted, state }),
+    h("span.count", {}, number(total(state))),
+  ]);
+  return choices("Filter by state", options, wanted.state ?? "");
+}
+
+let typing = 0;
+
+function filterForm(wanted) {
+  const follow = (name) => (event) => {
+    clearTimeout(typing);
+    const target = address("jobs", { ...wanted, [name]: event.target.value.trim() });
+    typing = setTimeout(() => replace(target), event.type === "input" ? TYPING_MS : 0);
+  };
+  const field = (name, label, list) =>
+    h(
+      "label.field",
+      { key: name },
+      h("span", {}, label),
+      h("input", { type: "search", name, value: wanted[name] ?? "", list, autocomplete: "off", spellcheck: "false", on: { input: follow(name) } }),
+    );
+  const queues = live.overview.queues.map(({ name }) => name);
+  return h(
+    "form.filters",
+    { role: "search", "aria-label": "Filter jobs", on: { submit: (event) => event.preventDefault() } },
+    field("match", "Text in the command"),
+    field("label", "Label"),
+    h(
+      "label.field",
+      { key: "queue" },
+      h("span", {}, "Queue"),
+      h(
+        "select",
+        { name: "queue", value: wanted.queue ?? "", on: { change: follow("queue") } },
+        h("option", { value: "" }, "all"),
+        queues.map((name) => h("option", { key: name, value: name, selected: name === wanted.queue }, name)),
+      ),
+    ),
+    Object.values(wanted).some(Boolean) ? h("a.button.plain", { href: "#/jobs" }, "Clear") : null,
+  );
+}

@@ -1,0 +1,198 @@
+// What a try printed or prints: followed while it runs, at its end until one scrolls away, in colours, as text.
+
+import { Reader, fill, lineElement } from "./ansi.js";
+import { get, jobPath } from "./api.js";
+import { h } from "./dom.js";
+import { complain } from "./notices.js";
+import { button } from "./parts.js";
+
+const MOST_LINES = 5000;
+const TAIL = -262_144; // bytes before the end, where one begins to look
+const NEAR_END = 40;
+
+const STREAMS = ["stdout", "stderr"];
+
+/** The output of a job: which try and stream one looks at, and the element that holds it. */
+export function outputOf(id, redraw) {
+  const shown = { attempt: null, stream: "stdout", isWrapped: true, follows: true };
+  let reading = null;
+
+  /** Begin anew where another try or stream is wanted; otherwise go on where the text ended. */
+  function look(attempt, stream = shown.stream) {
+    if (reading && shown.attempt === attempt && shown.stream === stream) return;
+    Object.assign(shown, { attempt, stream, follows: true });
+    reading = new Reading(id, attempt, stream, reading?.element);
+  }
+
+  async function load() {
+    const current = reading;
+    if (!current) return;
+    await current.goOn();
+    if (current === reading && shown.follows) current.toEnd();
+  }
+
+  function choose(stream) {
+    look(shown.attempt, stream);
+    redraw();
+    load();
+  }
+
+  function draw() {
+    return h(
+      "div.output",
+      {},
+      h(
+        "div.output-head",
+        {},
+        h(
+          "div.tabs",
+          { role: "tablist", "aria-label": "Output", on: { keydown: turn } },
+          STREAMS.map((stream) => tab(stream, shown.stream === stream, () => choose(stream))),
+        ),
+        h("span.spacer", {}),
+        button(shown.isWrapped ? "Do not wrap" : "Wrap", () => ((shown.isWrapped = !shown.isWrapped), redraw()), { kind: "link" }),
+        button("To the end", () => ((shown.follows = true), reading?.toEnd(), redraw()), { kind: "link", disabled: shown.follows }),
+        button("Download", () => download(id, shown), { name: "download" }),
+      ),
+      h("div.printed", {
+        own: true,
+        id: "printed",
+        role: "tabpanel",
+        tabindex: 0,
+        "aria-label": `${shown.stream} of try ${shown.attempt}`,
+        class: shown.isWrapped ? "is-wrapped" : "",
+        made: (element) => reading?.showIn(element),
+        on: { scroll: (event) => follow(event.target) },
+      }),
+      h("p.note", { role: "status" }, reading?.note ?? ""),
+    );
+  }
+
+  function follow(element) {
+    const follows = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END;
+    if (follows === shown.follows) return;
+    shown.follows = follows;
+    redraw();
+  }
+
+  function turn(event) {
+    if (!["ArrowLeft", "ArrowRight"].includes(event.key)) return;
+    const other = STREAMS.find((stream) => stream !== shown.stream);
+    choose(other);
+    document.getElementById(`tab-${other}`).focus();
+  }
+
+  return { look, load, draw };
+}
+
+function tab(stream, isSelected, choose) {
+  const props = {
+    key: stream,
+    id: `tab-${stream}`,
+    type: "button",
+    role: "tab",
+    "aria-selected": String(isSelected),
+    "aria-controls": "printed",
+    tabindex: isSelected ? 0 : -1,
+    on: { click: choose },
+  };
+  return h("button", props, stream);
+}
+
+/** One stream of one try: its end at first, and from then on what is added. */
+class Reading {
+  #reader = null;
+  #offset = TAIL;
+  #lease = null;
+  #open = null;
+  #isDone = false;
+  #isWhole = true;
+  note = "";
+
+  constructor(id, attempt, stream, element) {
+    this.id = id;
+    this.parameters = { attempt, stream };
+    if (element) this.showIn(element);
+  }
+
+  showIn(element) {
+    this.element = element;
+    element.replaceChildren();
+  }
+
+  /** Ask for what came since, until there is no more for now. What is stored at the end is read once more as a whole. */
+  async goOn() {
+    while (this.element && !this.#isDone) {
+      const found = await get(`${jobPath(this.id)}/output`, { ...this.parameters, offset: this.#offset });
+      const isOther = this.#lease !== null && (found.lease !== this.#lease || !found.running);
+      if (isOther && this.#offset !== TAIL) {
+        this.#offset = TAIL;
+        this.#lease = null;
+        continue;
+      }
+      if (this.#offset === TAIL) this.#begin(found);
+      this.#add(found.text);
+      this.#offset = found.offset;
+      this.#lease = found.running ? found.lease : null;
+      if (found.cut) continue;
+      this.#isDone = !found.running;
+      break;
+    }
+    this.note = this.#told();
+  }
+
+  #begin({ start }) {
+    this.#reader = new Reader();
+    this.#open = null;
+    this.#isWhole = !start;
+    this.element.replaceChildren();
+  }
+
+  #add(text) {
+    const lines = this.#reader.read(text).map(lineElement);
+    if (lines.length && this.#open) {
+      this.#open.replaceWith(lines.shift());
+      this.#open = null;
+    }
+    this.element.append(...lines);
+    if (this.#reader.current.length) {
+      if (!this.#open) this.element.append((this.#open = document.createElement("div")));
+      fill(this.#open, this.#reader.current);
+    }
+    while (this.element.childElementCount > MOST_LINES) {
+      this.element.firstElementChild.remove();
+      this.#isWhole = false;
+    }
+  }
+
+  #told() {
+    if (!this.element?.childElementCount) return this.#isDone ? "It printed nothing here." : "It has printed nothing here yet.";
+    return this.#isWhole ? "" : "The beginning is left out here; it is in the download.";
+  }
+
+  toEnd() {
+    if (this.element) this.element.scrollTop = this.element.scrollHeight;
+  }
+}
+
+/** All of it, as a file: asked for piece by piece from the beginning. */
+async function download(id, { attempt, stream }) {
+  try {
+    const pieces = [];
+    let offset = 0;
+    let before = -1;
+    while (offset > before) {
+      const found = await get(`${jobPath(id)}/output`, { attempt, stream, offset });
+      pieces.push(found.text);
+      before = offset;
+      offset = found.cut ? found.offset : before;
+    }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(pieces, { type: "text/plain" }));
+    link.download = `job-${id}-try-${attempt}.${stream}.txt`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  } catch (error) {
+    complain(error);
+  }
+}
