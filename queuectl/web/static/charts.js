@@ -34,7 +34,8 @@ export function endedChart(history, redraw) {
       return value ? bar(index, points.length, below / highest, value / highest, ENDED[series][0]) : null;
     });
   });
-  return chart("ended", "Jobs ended a minute", ENDED, points, highest, bars, redraw);
+  const sums = ENDED.map(([name]) => history.points.reduce((sum, point) => sum + point[name], 0));
+  return chart("ended", "Jobs ended a minute", ENDED, points, highest, bars, { figures: sums, of: "in all" }, redraw);
 }
 
 export function loadChart(history, redraw) {
@@ -46,7 +47,8 @@ export function loadChart(history, redraw) {
     { viewBox: `0 0 ${points.length} ${HEIGHT}`, preserveAspectRatio: "none", width: "100%", height: HEIGHT },
     lines,
   );
-  return chart("load", "Jobs waiting and running", LOAD, points, highest, plot, redraw);
+  const newest = points.at(-1)?.values ?? LOAD.map(() => 0);
+  return chart("load", "Jobs waiting and running", LOAD, points, highest, plot, { figures: newest, of: "now" }, redraw);
 }
 
 function bar(index, steps, top, size, name) {
@@ -72,7 +74,7 @@ function line(points, series, highest, name) {
 }
 
 /** The frame of both: the scale, the times below, the step that one looks at, and the figures as a table. */
-function chart(name, title, series, points, highest, plot, redraw) {
+function chart(name, title, series, points, highest, plot, usual, redraw) {
   const index = at[name] === null ? null : Math.min(at[name], points.length - 1);
   const move = (to) => {
     const next = to === null ? null : Math.max(0, Math.min(points.length - 1, to));
@@ -108,7 +110,8 @@ function chart(name, title, series, points, highest, plot, redraw) {
     [1, 0.5].map((part) => h("text.scale", { key: part, x: 2, y: HEIGHT * (1 - part) + 12 }, rate(highest * part))),
     marks(points),
   );
-  return h("figure.chart", { key: name }, legend(series, points, index), drawing, figures(title, series, points));
+  const looked = index === null ? usual : stepTold(points[index], name === "ended");
+  return h("figure.chart", { key: name }, legend(series, looked), drawing, figures(title, series, points));
 }
 
 function cursor(index, steps) {
@@ -130,16 +133,20 @@ function marks(points) {
   });
 }
 
-/** What the colours mean, with the figures of the step that one looks at, or of the newest. */
-function legend(series, points, index) {
-  const point = points[index ?? points.length - 1];
+const stepTold = ({ at: moment, values }, isRate) => ({
+  figures: values,
+  of: `${isRate ? "a minute " : ""}at ${minuteOf(new Date(moment))}`,
+});
+
+/** What the colours mean, with the figures of the step that one looks at, or else the usual ones. */
+function legend(series, looked) {
   return h(
     "figcaption.legend",
     {},
     series.map(([name, text], place) =>
-      h("span", { key: name }, h(`i.swatch.swatch-${name}`), `${text} `, h("b", {}, point ? rate(point.values[place]) : "0")),
+      h("span", { key: name }, h(`i.swatch.swatch-${name}`), `${text} `, h("b", {}, rate(looked.figures[place]))),
     ),
-    h("span.legend-time", {}, point ? (index === null ? "now" : `at ${minuteOf(new Date(point.at))}`) : ""),
+    h("span.legend-time", {}, looked.of),
   );
 }
 

@@ -5,7 +5,7 @@ import { get, isReadOnly } from "./api.js";
 import { h } from "./dom.js";
 import { count, number } from "./format.js";
 import { live, oneAtATime } from "./live.js";
-import { button, card, empty, failure, jobLink, loading, when } from "./parts.js";
+import { button, card, empty, failure, jobLink, level, loading, when } from "./parts.js";
 import { jobTable } from "./rows.js";
 
 const NEWEST = 50;
@@ -70,7 +70,7 @@ function groupRow(group, known, load) {
     { key: group.reason },
     h("span.group-count", {}, number(group.count)),
     h("div.group-reason", {}, h("strong", {}, group.reason), h("span.note", {}, "newest ", when(group.newest_at))),
-    h("meter", { min: 0, max: known.looked_at, value: group.count, "aria-label": `${number(group.count)} of ${number(known.looked_at)}` }),
+    level(group.count, known.looked_at, `${number(group.count)} of ${number(known.looked_at)}`),
     isReadOnly
       ? null
       : h(

@@ -20,10 +20,12 @@ export function duration(seconds) {
 export function roughly(seconds) {
   const all = Math.max(0, Math.round(seconds));
   if (all < 60) return `${all} s`;
-  if (all < 3600) return `${Math.floor(all / 60)} min ${all % 60} s`;
-  if (all < 86400) return `${Math.floor(all / 3600)} h ${Math.floor((all % 3600) / 60)} min`;
-  return `${Math.floor(all / 86400)} d ${Math.floor((all % 86400) / 3600)} h`;
+  if (all < 3600) return inTwo(Math.floor(all / 60), "min", all % 60, "s");
+  if (all < 86400) return inTwo(Math.floor(all / 3600), "h", Math.floor((all % 3600) / 60), "min");
+  return inTwo(Math.floor(all / 86400), "d", Math.floor((all % 86400) / 3600), "h");
 }
+
+const inTwo = (large, unit, small, part) => `${large} ${unit}${small ? ` ${small} ${part}` : ""}`;
 
 /** How far a moment is from now: `now`, `3 min ago`, `in 2 h 5 min`. */
 export function distance(moment, now) {

@@ -8,7 +8,7 @@ import { openEnqueue } from "./enqueue.js";
 import { icon } from "./icons.js";
 import { legend, lineList } from "./line.js";
 import { live, oneAtATime } from "./live.js";
-import { STATES, around, button, card, choices, empty, failure, jobsAddress, loading, typed } from "./parts.js";
+import { STATES, around, button, card, choices, empty, failure, jobsAddress, loading, typed, when } from "./parts.js";
 import { address } from "./router.js";
 import { jobTable } from "./rows.js";
 import { noWorker, pastOfWorkers } from "./workers.js";
@@ -50,7 +50,7 @@ export function overviewView({ filters }, redraw) {
         card(
           "Ended lately",
           { key: "recent", tools: h("a", { href: "#/jobs" }, "All jobs") },
-          recent.length ? jobTable(recent.slice(0, NEWEST), "Jobs that ended lately") : empty("Nothing has ended yet.", "What workers finish appears here."),
+          recent.length ? jobTable(recent.slice(0, NEWEST), "Jobs that ended lately", { detail: (job) => when(job.finished_at) }) : empty("Nothing has ended yet.", "What workers finish appears here."),
         ),
       ),
     );

@@ -90,6 +90,12 @@ export function button(label, action, { name, kind = "plain", title, disabled = 
   return h(`button.button.${kind}`, props, name ? icon(name) : null, h("span", {}, label));
 }
 
+/** How much of the whole it is, as a bar. */
+export function level(value, most, label) {
+  const width = `${most ? Math.min(100, (value / most) * 100) : 0}%`;
+  return h("span.level", { role: "img", "aria-label": label }, h("span", { style: { width } }));
+}
+
 /** One out of a few, as links side by side. */
 export function choices(label, options, chosen) {
   return h(

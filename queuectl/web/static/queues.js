@@ -7,7 +7,7 @@ import { number } from "./format.js";
 import { field, submitButton } from "./fields.js";
 import { askNow, live } from "./live.js";
 import { announce, complain } from "./notices.js";
-import { STATES, button, card, jobsAddress, typed } from "./parts.js";
+import { STATES, button, jobsAddress, typed } from "./parts.js";
 
 export function queuesView() {
   return { title: "Queues", draw };
@@ -18,7 +18,7 @@ function draw() {
   return h(
     "div.stack",
     {},
-    card("Queues", {}, h("ul.queues", {}, queues.map(one))),
+    h("ul.queues", {}, queues.map(one)),
     queues.length > 1 ? null : h("div.empty", {}, h("p", {}, "A queue of its own has its own limits and pauses. To make one:"), typed("queuectl queue add gpu --limit 1")),
   );
 }

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { absolute, roughly } from "./format.js";
 import { askNow, live } from "./live.js";
 import { announce, complain } from "./notices.js";
-import { button, card, command, empty, jobAddress, jobLink, when } from "./parts.js";
+import { button, command, empty, jobAddress, jobLink, when } from "./parts.js";
 
 export function recurringView() {
   return { title: "Recurring", draw };
@@ -14,9 +14,9 @@ export function recurringView() {
 function draw() {
   const { schedules } = live.overview;
   if (!schedules.length) {
-    return card("Recurring jobs", {}, empty("Nothing recurs.", "To have a job come back every night:", 'queuectl schedule add backup --cron "0 2 * * *" "backup.sh"'));
+    return empty("Nothing recurs.", "To have a job come back every night:", 'queuectl schedule add backup --cron "0 2 * * *" backup.sh');
   }
-  return card("Recurring jobs", {}, h("ul.schedules", {}, schedules.map(one)));
+  return h("ul.schedules", {}, schedules.map(one));
 }
 
 function one(schedule) {

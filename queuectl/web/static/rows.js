@@ -42,7 +42,7 @@ function row(job, chosen, detail, after) {
     chosen ? h("td.pick", { role: "cell" }, choose(job, isChosen, chosen)) : null,
     h("td.cell-state", { role: "cell" }, stateBadge(job.state)),
     h("td.cell-id", { role: "cell" }, jobLink(job.id)),
-    h("td.cell-command", { role: "cell" }, command(job), tags(job), reason(job)),
+    h("td.cell-command", { role: "cell" }, h("div.command-row", {}, command(job), tags(job)), reason(job)),
     h("td.cell-priority", { role: "cell" }, priority(job)),
     h("td.cell-tries", { role: "cell" }, tries(job)),
     h("td.cell-when", { role: "cell" }, detail(job)),

@@ -2,16 +2,16 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { bytes, count, number, roughly } from "./format.js";
+import { bytes, number, roughly } from "./format.js";
 import { live, now, oneAtATime } from "./live.js";
-import { around, card, command, empty, failure, jobLink, loading, since, when } from "./parts.js";
+import { around, card, command, empty, failure, jobLink, level, loading, since, when } from "./parts.js";
 import { timeline } from "./timeline.js";
 
 const MINUTES = 15;
 
 export function workersView(_, redraw) {
   const past = pastOfWorkers(redraw);
-  return { title: "Workers", load: past.load, draw: () => h("div.stack", {}, card("Workers", { note: told() }, list()), past.draw()) };
+  return { title: "Workers", load: past.load, draw: () => h("div.stack", {}, list(), past.draw()) };
 }
 
 /** The timeline as a card: asked for when something has changed. */
@@ -33,12 +33,6 @@ export function pastOfWorkers(redraw) {
       : empty(`Nothing ran in the last ${MINUTES} minutes.`, "What workers run is drawn here, a bar a job.");
   };
   return { load, draw: () => card("What ran", { key: "timeline", note: `the last ${MINUTES} minutes` }, content()) };
-}
-
-function told() {
-  const { workers } = live.overview;
-  const busy = workers.filter(({ state }) => state === "busy").length;
-  return workers.length ? `${count(workers.length, "worker")}, ${number(busy)} busy` : "";
 }
 
 function list() {
@@ -84,5 +78,5 @@ const idle = (state) => ({ lost: "It died. Its job goes back in the line by itse
 function cpu(percent) {
   if (percent === null || percent === undefined) return "–";
   const text = `${number(percent)} %`;
-  return h("span.cpu", {}, h("meter", { min: 0, max: 100, value: Math.min(100, percent), "aria-label": `CPU ${text}` }), text);
+  return h("span.cpu", {}, level(percent, 100, `CPU ${text}`), text);
 }
