@@ -53,7 +53,7 @@ function draw() {
   const [first] = view.place.split("/");
   const title = live.failures ? `${view.title} (not connected)` : view.title;
   document.title = `${title} · queuectl`;
-  const content = live.overview ? h("div.view", { key: view.place }, view.draw()) : null;
+  const content = live.overview ? h("div.view", { key: view.place, "data-place": view.place }, view.draw()) : null;
   show(document.getElementById("page"), shell(first === "job" ? "jobs" : first, view.title, content, draw));
 }
 

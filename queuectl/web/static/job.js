@@ -87,8 +87,7 @@ function head(job) {
 
 function whyCard(job, sentences) {
   const title = { pending: "Why it waits", failed: "Why it waits", processing: "Why it runs" }[job.state] ?? "Why it ran then";
-  // The first of them says the state again, which stands above.
-  return card(title, { key: "why" }, h("ul.why", {}, sentences.slice(1).map((text) => h("li", { key: text }, text))));
+  return card(title, { key: "why" }, h("ul.why", {}, sentences.map((text) => h("li", { key: text }, text))));
 }
 
 function triesCard(job, output, pick) {

@@ -1,11 +1,12 @@
 // What each worker ran in the last minutes: a bar a run, as long as it took, in the colour of how it ended.
 
 import { h } from "./dom.js";
-import { clock, commandLine, duration, minuteOf, oneLine, roughly } from "./format.js";
-import { now } from "./live.js";
+import { clock, commandLine, count, duration, minuteOf, oneLine, roughly } from "./format.js";
+import { live, now } from "./live.js";
 import { jobAddress } from "./parts.js";
 
 const MARKS = 4;
+const MOST_WORKERS = 12;
 const LONGEST_COMMAND = 80;
 
 /** The timeline of so many minutes until now; it moves on by itself between two answers. */
@@ -19,9 +20,22 @@ export function timeline({ workers, minutes }) {
   return h(
     "div.timeline",
     { on: { keydown: walk } },
-    workers.map((worker) => row(worker, from, to)),
+    ordered(workers).map((worker) => row(worker, from, to)),
+    workers.length > MOST_WORKERS ? h("p.note", {}, `and ${count(workers.length - MOST_WORKERS, "other worker")}`) : null,
     h("div.timeline-scale", { "aria-hidden": "true" }, scale),
   );
+}
+
+/** Who lives comes first, by name, so that no row changes its place; then who is gone, the last to go first. */
+function ordered(workers) {
+  const living = new Set(live.overview.workers.map(({ name }) => name));
+  const last = ({ runs }) => runs.at(-1)?.finished_at ?? "";
+  const byName = (one, other) => one.name.localeCompare(other.name);
+  const byEnd = (one, other) => last(other).localeCompare(last(one));
+  return [
+    ...workers.filter(({ name }) => living.has(name)).sort(byName),
+    ...workers.filter(({ name }) => !living.has(name)).sort(byEnd),
+  ].slice(0, MOST_WORKERS);
 }
 
 function row({ name, runs }, from, to) {
