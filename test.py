@@ -27,7 +27,7 @@ MODULES = [
     "xdist",
     "hypothesis",
     "psycopg",
-    *([] if os.name == "nt" else ["schemathesis"]),
+    *([] if os.name == "nt" else ["schemathesis", "playwright", "axe_playwright_python"]),
 ]
 # Most tests wait for processes more than they compute, so more run at once than there are cores.
 ALL = ["tests", "-n", "4", "--dist", "loadfile"]
