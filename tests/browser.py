@@ -102,3 +102,20 @@ def screenshot(page: Page, name: str) -> Path:
 def overflow(page: Page) -> int:
     """By how much the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def expect(what: Any) -> Any:
+    """Playwright's own, which waits until it is so; loaded only where there is a browser."""
+    from playwright.sync_api import expect
+
+    return expect(what)
+
+
+def tile(page: Page, state: str) -> Any:
+    """The count of a state, as the overview shows it."""
+    return page.locator(f".tile-{state} .tile-count")
+
+
+def row(page: Page, job_id: str) -> Any:
+    """A job's row in a table."""
+    return page.locator("tr", has=page.get_by_role("link", name=job_id, exact=True))
