@@ -9,33 +9,37 @@ import { announce } from "./notices.js";
 import { button, jobAddress } from "./parts.js";
 
 const FIRST_PRIORITY = 5;
+const AFTER = { depends_on: "completed", after_any: "however they do", after_failed: "dead" };
 const WHEN = { now: "As soon as it is its turn", delay: "After a delay", run_at: "At a time" };
 
 export function openEnqueue() {
   if (isReadOnly || document.querySelector("dialog[open]")) return;
   const state = { when: "now", priority: FIRST_PRIORITY, error: null, isSending: false };
-  openDialog("New job", (close, redraw) => {
-    const submit = async (event) => {
-      event.preventDefault();
-      Object.assign(state, { isSending: true, error: null });
-      redraw();
-      try {
-        const { ids, warnings } = await post("/api/enqueue", jobIn(event.target.elements, state));
-        announce(`Job ${ids[0]} is handed in.`, { href: jobAddress(ids[0]) });
-        for (const warning of warnings) announce(warning, { isError: true });
-        askNow();
-        close();
-      } catch (error) {
-        Object.assign(state, { isSending: false, error });
-        redraw();
-      }
-    };
+  const draw = (close, redraw) => {
     const change = (part) => {
       Object.assign(state, part);
       redraw();
     };
+    const submit = async (event) => {
+      event.preventDefault();
+      change({ isSending: true, error: null });
+      try {
+        await enqueue(jobIn(event.target.elements, state));
+        close();
+      } catch (error) {
+        change({ isSending: false, error });
+      }
+    };
     return form(state, submit, change, close);
-  }, { wide: true });
+  };
+  openDialog("New job", draw, { wide: true });
+}
+
+async function enqueue(job) {
+  const { ids, warnings } = await post("/api/enqueue", job);
+  announce(`Job ${ids[0]} is handed in.`, { href: jobAddress(ids[0]) });
+  for (const warning of warnings) announce(warning, { isError: true });
+  askNow();
 }
 
 /** What was filled in, and nothing else: what is left empty is as it usually is. */
@@ -54,72 +58,89 @@ function jobIn(elements, { when, priority }) {
 }
 
 function form(state, submit, change, close) {
-  const onChange = (name, read = (target) => target.value) => ({ input: ({ target }) => change({ [name]: read(target) }) });
   return h(
     "form.fields",
     { on: { submit } },
-    field("Command", h("textarea.mono", { name: "command", rows: 3, required: true, autofocus: true, spellcheck: "false", placeholder: 'sleep 2 && echo "hello"' }), "A line for the shell. It runs on this machine, as you."),
-    h(
-      "div.field-row",
-      {},
-      field(
-        "Priority",
-        h(
-          "span.range",
-          {},
-          h("input", { name: "priority", type: "range", min: 1, max: 10, value: String(FIRST_PRIORITY), on: onChange("priority", ({ value }) => Number(value)) }),
-          h("output", {}, String(state.priority)),
-        ),
-        "10 is the most urgent.",
-      ),
-      field("Queue", h("input", { name: "queue", list: "queues", autocomplete: "off", placeholder: "default" })),
-      h("datalist", { id: "queues" }, live.overview.queues.map(({ name }) => h("option", { key: name, value: name }))),
-      field("Label", h("input", { name: "label", autocomplete: "off", placeholder: "none" })),
-    ),
-    h(
-      "div.field-row",
-      {},
-      field(
-        "When",
-        h("select", { name: "when", on: onChange("when") }, Object.entries(WHEN).map(([name, text]) => h("option", { key: name, value: name }, text))),
-      ),
-      state.when === "delay" ? field("Delay", h("input", { name: "delay", required: true, placeholder: "10m" }), "90, 10m, 2h30m, 1d") : null,
-      state.when === "run_at" ? field("Time", h("input", { name: "run_at", required: true, type: "datetime-local", step: 1 }), "By the clock of the machine that serves this page.") : null,
-    ),
-    h(
-      "details.figures",
-      {},
-      h("summary", {}, "More"),
-      h(
-        "div.field-row",
-        {},
-        field("Retries", h("input", { name: "max_retries", type: "number", min: 0, placeholder: "as usual" }), "Tries after the first."),
-        field("Time limit", h("input", { name: "timeout", type: "number", min: 0, placeholder: "none" }), "Seconds for one run."),
-      ),
-      h(
-        "div.field-row",
-        {},
-        field("After", h("input", { name: "after", autocomplete: "off", placeholder: "ids of jobs" }), "Not before these jobs …"),
-        field(
-          "how they end",
-          h(
-            "select",
-            { name: "after_how" },
-            h("option", { value: "depends_on" }, "… are completed"),
-            h("option", { value: "after_any" }, "… have ended, however"),
-            h("option", { value: "after_failed" }, "… are dead"),
-          ),
-        ),
-      ),
-      h(
-        "div.field-row",
-        {},
-        field("Id", h("input", { name: "id", autocomplete: "off", placeholder: "a number" }), "A name of your own."),
-        field("Unique key", h("input", { name: "unique", autocomplete: "off", placeholder: "none" }), "Only one such job at a time."),
-      ),
-      field("Directory", h("input.mono", { name: "cwd", autocomplete: "off", placeholder: "where queuectl web was started" })),
-    ),
+    field("Command", commandInput(), { hint: "A line for the shell. It runs on this machine, as you." }),
+    h("div.field-row", {}, priorityField(state, change), queueField(), textField("Label", "label", "none")),
+    h("div.field-row", {}, whenFields(state, change)),
+    h("details.figures", {}, h("summary", {}, "More"), lessUsual()),
     state.error ? h("p.failure", { role: "alert" }, state.error.message) : null,
     h("footer", {}, button("Cancel", () => close()), submitButton("Enqueue", { disabled: state.isSending })),
   );
+}
+
+const textField = (label, name, placeholder, hint) =>
+  field(label, h("input", { name, placeholder, autocomplete: "off", spellcheck: "false" }), { hint });
+
+const numberField = (label, name, placeholder, hint) =>
+  field(label, h("input", { name, type: "number", min: 0, placeholder }), { hint });
+
+const choiceField = (label, name, options, on) =>
+  field(
+    label,
+    h("select", { name, on }, Object.entries(options).map(([value, text]) => h("option", { key: value, value }, text))),
+  );
+
+const commandInput = () =>
+  h("textarea.mono", {
+    name: "command",
+    rows: 3,
+    required: true,
+    autofocus: true,
+    spellcheck: "false",
+    placeholder: 'sleep 2 && echo "hello"',
+  });
+
+function priorityField(state, change) {
+  const follow = ({ target }) => change({ priority: Number(target.value) });
+  const range = { name: "priority", type: "range", min: 1, max: 10, value: String(FIRST_PRIORITY), on: { input: follow } };
+  return field("Priority", h("input", range), {
+    hint: "10 is the most urgent.",
+    beside: h("output", { for: "dialog-priority" }, String(state.priority)),
+  });
+}
+
+function queueField() {
+  const queues = live.overview.queues.map(({ name }) => h("option", { key: name, value: name }));
+  return field("Queue", h("input", { name: "queue", list: "queues", autocomplete: "off", placeholder: "default" }), {
+    beside: h("datalist", { id: "queues" }, queues),
+  });
+}
+
+function whenFields({ when }, change) {
+  const time = h("input", { name: "run_at", required: true, type: "datetime-local", step: 1 });
+  return [
+    choiceField("When", "when", WHEN, { input: ({ target }) => change({ when: target.value }) }),
+    when === "delay"
+      ? field("Delay", h("input", { name: "delay", required: true, placeholder: "10m" }), { hint: "90, 10m, 2h30m, 1d" })
+      : null,
+    when === "run_at"
+      ? field("Time", time, { hint: "By the clock of the machine that serves this page." })
+      : null,
+  ];
+}
+
+function lessUsual() {
+  return [
+    h(
+      "div.field-row",
+      {},
+      numberField("Retries", "max_retries", "as usual", "Tries after the first."),
+      numberField("Time limit", "timeout", "none", "Seconds for one run."),
+    ),
+    h(
+      "div.field-row",
+      {},
+      textField("After", "after", "ids of jobs", "Not before these have ended."),
+      choiceField("How they must end", "after_how", AFTER),
+    ),
+    h(
+      "div.field-row",
+      {},
+      textField("Id", "id", "a number", "A name of your own."),
+      textField("Unique key", "unique", "none", "Only one such job at a time."),
+    ),
+    textField("Directory", "cwd", "where queuectl web was started"),
+  ];
 }

@@ -2,9 +2,17 @@
 
 import { h } from "./dom.js";
 
-/** A field with its name above and, below, what it takes. */
-export function field(label, input, hint) {
-  return h("label.field", { key: label }, h("span", {}, label), input, hint ? h("small", {}, hint) : null);
+/** A field with its name above and, below, what it takes; `beside` stands next to the input. */
+export function field(label, input, { hint, beside, form = "dialog" } = {}) {
+  const id = `${form}-${input.props.name}`;
+  const named = { ...input, props: { ...input.props, id, "aria-describedby": hint ? `${id}-hint` : null } };
+  return h(
+    "div.field",
+    { key: id },
+    h("label", { for: id }, label),
+    beside ? h("div.beside", {}, named, beside) : named,
+    hint ? h("small", { id: `${id}-hint` }, hint) : null,
+  );
 }
 
 export const submitButton = (label, { disabled = false } = {}) =>

@@ -3,6 +3,7 @@
 import { ACTIONS, actOnMany, possible } from "./actions.js";
 import { get } from "./api.js";
 import { h } from "./dom.js";
+import { field } from "./fields.js";
 import { count, number } from "./format.js";
 import { live, oneAtATime } from "./live.js";
 import { STATES, button, card, choices, empty, failure, loading } from "./parts.js";
@@ -146,30 +147,21 @@ function filterForm(wanted) {
     const target = address("jobs", { ...wanted, [name]: event.target.value.trim() });
     typing = setTimeout(() => replace(target), event.type === "input" ? TYPING_MS : 0);
   };
-  const field = (name, label, list) =>
-    h(
-      "label.field",
-      { key: name },
-      h("span", {}, label),
-      h("input", { type: "search", name, value: wanted[name] ?? "", list, autocomplete: "off", spellcheck: "false", on: { input: follow(name) } }),
-    );
+  const text = (name) =>
+    h("input", { type: "search", name, value: wanted[name] ?? "", autocomplete: "off", spellcheck: "false", on: { input: follow(name) } });
   const queues = live.overview.queues.map(({ name }) => name);
+  const queue = h(
+    "select",
+    { name: "queue", value: wanted.queue ?? "", on: { change: follow("queue") } },
+    h("option", { value: "" }, "all"),
+    queues.map((name) => h("option", { key: name, value: name, selected: name === wanted.queue }, name)),
+  );
   return h(
     "form.filters",
     { role: "search", "aria-label": "Filter jobs", on: { submit: (event) => event.preventDefault() } },
-    field("match", "Text in the command"),
-    field("label", "Label"),
-    h(
-      "label.field",
-      { key: "queue" },
-      h("span", {}, "Queue"),
-      h(
-        "select",
-        { name: "queue", value: wanted.queue ?? "", on: { change: follow("queue") } },
-        h("option", { value: "" }, "all"),
-        queues.map((name) => h("option", { key: name, value: name, selected: name === wanted.queue }, name)),
-      ),
-    ),
+    field("Text in the command", text("match"), { form: "filter" }),
+    field("Label", text("label"), { form: "filter" }),
+    field("Queue", queue, { form: "filter" }),
     Object.values(wanted).some(Boolean) ? h("a.button.plain", { href: "#/jobs" }, "Clear") : null,
   );
 }

@@ -97,8 +97,8 @@ function editLimits(queue) {
     return h(
       "form.fields",
       { on: { submit } },
-      field("At once", h("input", { name: "limit", type: "number", min: 1, value: queue.limit ?? "", placeholder: "any number" }), "How many of its jobs may run at the same time."),
-      field("Rate", h("input", { name: "rate", value: queue.rate ?? "", placeholder: "10/s, 100/m, 5/h" }), "How many of its jobs may start in a time."),
+      field("At once", h("input", { name: "limit", type: "number", min: 1, value: queue.limit ?? "", placeholder: "any number" }), { hint: "How many of its jobs may run at the same time." }),
+      field("Rate", h("input", { name: "rate", value: queue.rate ?? "", placeholder: "10/s, 100/m, 5/h" }), { hint: "How many of its jobs may start in a time." }),
       state.error ? h("p.failure", { role: "alert" }, state.error.message) : null,
       h("footer", {}, button("Keep as it is", () => close()), submitButton("Set the limits")),
     );
