@@ -19,7 +19,6 @@ export function jobView({ path: [, id] }, redraw) {
       Object.assign(known, { job, why: why.sentences, error: null });
       const newest = newestTry(job);
       if (newest && !known.isPicked) output.look(newest);
-      redraw();
       await output.load();
     } catch (error) {
       known.error = error;
@@ -34,8 +33,8 @@ export function jobView({ path: [, id] }, redraw) {
   function pick(attempt) {
     known.isPicked = attempt !== newestTry(known.job);
     output.look(attempt);
+    output.load();
     redraw();
-    output.load().then(redraw);
   }
 
   function draw() {

@@ -3,11 +3,12 @@
 import { Reader, fill, lineElement } from "./ansi.js";
 import { get, jobPath } from "./api.js";
 import { h } from "./dom.js";
+import { oneAtATime } from "./live.js";
 import { complain } from "./notices.js";
 import { button } from "./parts.js";
 
 const MOST_LINES = 5000;
-const TAIL = -262_144; // bytes before the end, where one begins to look
+const TAIL = -256_000; // bytes before the end, where one begins to look
 const NEAR_END = 40;
 
 const STREAMS = ["stdout", "stderr"];
@@ -24,17 +25,27 @@ export function outputOf(id, redraw) {
     reading = new Reading(id, attempt, stream, reading?.element);
   }
 
-  async function load() {
+  const load = oneAtATime(async () => {
     const current = reading;
     if (!current) return;
-    await current.goOn();
-    if (current === reading && shown.follows) current.toEnd();
+    try {
+      await current.goOn();
+      if (current === reading && shown.follows) current.toEnd();
+    } catch (error) {
+      current.note = error.message;
+    }
+    redraw();
+  });
+
+  function showIn(element) {
+    reading.showIn(element);
+    load();
   }
 
   function choose(stream) {
     look(shown.attempt, stream);
-    redraw();
     load();
+    redraw();
   }
 
   function draw() {
@@ -61,7 +72,7 @@ export function outputOf(id, redraw) {
         tabindex: 0,
         "aria-label": `${shown.stream} of try ${shown.attempt}`,
         class: shown.isWrapped ? "is-wrapped" : "",
-        made: (element) => reading?.showIn(element),
+        made: showIn,
         on: { scroll: (event) => follow(event.target) },
       }),
       h("p.note", { role: "status" }, reading?.note ?? ""),
@@ -134,7 +145,7 @@ class Reading {
       this.#add(found.text);
       this.#offset = found.offset;
       this.#lease = found.running ? found.lease : null;
-      if (found.cut) continue;
+      if (found.offset < found.size) continue;
       this.#isDone = !found.running;
       break;
     }
@@ -149,20 +160,28 @@ class Reading {
   }
 
   #add(text) {
-    const lines = this.#reader.read(text).map(lineElement);
-    if (lines.length && this.#open) {
-      this.#open.replaceWith(lines.shift());
+    const ended = this.#reader.read(text);
+    if (ended.length && this.#open) {
+      this.#open.remove(); // it is the first of those that have ended
       this.#open = null;
     }
-    this.element.append(...lines);
+    this.element.append(...ended.slice(-MOST_LINES).map(lineElement));
+    if (ended.length > MOST_LINES) this.#isWhole = false;
     if (this.#reader.current.length) {
       if (!this.#open) this.element.append((this.#open = document.createElement("div")));
       fill(this.#open, this.#reader.current);
     }
-    while (this.element.childElementCount > MOST_LINES) {
-      this.element.firstElementChild.remove();
-      this.#isWhole = false;
-    }
+    this.#forget(this.element.childElementCount - MOST_LINES);
+  }
+
+  /** The first so many lines, at once: a page with all that a job ever printed would be slow. */
+  #forget(many) {
+    if (many <= 0) return;
+    const range = document.createRange();
+    range.setStart(this.element, 0);
+    range.setEnd(this.element, many);
+    range.deleteContents();
+    this.#isWhole = false;
   }
 
   #told() {
@@ -180,12 +199,11 @@ async function download(id, { attempt, stream }) {
   try {
     const pieces = [];
     let offset = 0;
-    let before = -1;
-    while (offset > before) {
+    let size = 1;
+    while (offset < size) {
       const found = await get(`${jobPath(id)}/output`, { attempt, stream, offset });
       pieces.push(found.text);
-      before = offset;
-      offset = found.cut ? found.offset : before;
+      ({ offset, size } = found);
     }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob(pieces, { type: "text/plain" }));
