@@ -31,11 +31,11 @@ export function shell(place, title, content, redraw) {
     h("a.skip", { href: "#main", on: { click: skip } }, "Skip to the content"),
     sidebar(place, redraw),
     h(
-      "div.body",
-      {},
+      "main.body",
+      { id: "main", tabindex: -1 },
       topBar(title),
       h("div.banner-place", { "aria-live": "polite" }, banner()),
-      h("main", { id: "main", tabindex: -1 }, live.overview ? content : null),
+      content,
     ),
   );
 }
