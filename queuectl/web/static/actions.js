@@ -88,11 +88,10 @@ const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** How many are meant, null where there are too many to count. Only the server knows who matches a text. */
 async function counted(select, action) {
-  const { reason, ...filters } = select;
   let found = 0;
   let cursor = "";
   while (cursor !== null) {
-    const page = await get("/api/jobs", { ...filters, limit: 200, cursor });
+    const page = await get("/api/jobs", { ...select, limit: 200, cursor });
     found += page.jobs.filter((job) => action.states.includes(job.state)).length;
     if (found > MOST_COUNTED) return null;
     cursor = page.cursor;

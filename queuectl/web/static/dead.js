@@ -5,7 +5,7 @@ import { get, isReadOnly } from "./api.js";
 import { h } from "./dom.js";
 import { count, number } from "./format.js";
 import { live, oneAtATime } from "./live.js";
-import { button, card, empty, failure, jobLink, level, loading, when } from "./parts.js";
+import { button, card, empty, failure, jobLink, jobsAddress, level, loading, when } from "./parts.js";
 import { jobTable } from "./rows.js";
 
 const NEWEST = 50;
@@ -58,7 +58,7 @@ function forAll(load) {
 function groupRow(group, known, load) {
   const select = { state: "dead", reason: group.reason };
   const act = (name) => async () => {
-    await actOnMany(name, { select }, `all that are dead by “${group.reason}”`, known.more ? null : group.count);
+    await actOnMany(name, { select }, `all that are dead by “${group.reason}”`, known.more ? undefined : group.count);
     load();
   };
   const retryOne = (id) => async () => {
@@ -69,7 +69,7 @@ function groupRow(group, known, load) {
     "li",
     { key: group.reason },
     h("span.group-count", {}, number(group.count)),
-    h("div.group-reason", {}, h("strong", {}, group.reason), h("span.note", {}, "newest ", when(group.newest_at))),
+    h("div.group-reason", {}, h("a", { href: jobsAddress(select), title: "Show these jobs" }, group.reason), h("span.note", {}, "newest ", when(group.newest_at))),
     level(group.count, known.looked_at, `${number(group.count)} of ${number(known.looked_at)}`),
     isReadOnly
       ? null

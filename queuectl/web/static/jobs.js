@@ -54,6 +54,7 @@ export function jobsView({ filters }, redraw) {
   function note() {
     if (!page.jobs) return "";
     const known = isByStateAlone(wanted) ? total(wanted.state) : null;
+    if (wanted.reason) return told(wanted);
     const order = wanted.state === "pending" ? "in the order in which they will run" : "newest first";
     return known === null ? order : `${count(known, "job")}, ${order}`;
   }
@@ -114,17 +115,18 @@ export function jobsView({ filters }, redraw) {
   return { title: wanted.state ? `Jobs, ${wanted.state}` : "Jobs", load, draw };
 }
 
-const isByStateAlone = ({ queue, label, match }) => !queue && !label && !match;
+const isByStateAlone = ({ queue, label, match, reason }) => !queue && !label && !match && !reason;
 
 const total = (state) =>
   state ? live.overview.stats[state] : Object.values(live.overview.stats).reduce((sum, value) => sum + value, 0);
 
-function told({ state, queue, label, match }) {
+function told({ state, queue, label, match, reason }) {
   const parts = [
     state ? `all that are ${state}` : "all in any state",
     queue ? `in the queue ${queue}` : "",
     label ? `labelled ${label}` : "",
     match ? `with “${match}” in the command` : "",
+    reason ? `by “${reason}”` : "",
   ];
   return parts.filter(Boolean).join(", ");
 }
