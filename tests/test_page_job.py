@@ -12,7 +12,9 @@ from .browser import Visitor, expect
 from .conftest import Cli, eventually
 from .web import Web
 
-COLOURS = b"\x1b[31mred\x1b[0m plain \x1b[1;38;5;208morange\x1b[0m \x1b]0;title\x07<b id='evil'>not bold</b>\n10%\r100%\n"
+COLOURS = (
+    b"\x1b[31mred\x1b[0m plain \x1b[1;38;5;208morange\x1b[0m \x1b]0;title\x07<b id='evil'>not bold</b>\n10%\r100%\n"
+)
 
 
 def test_output_is_followed_while_it_is_printed(web: Web, cli: Cli, visitor: Visitor) -> None:

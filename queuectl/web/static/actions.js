@@ -47,7 +47,9 @@ export const ACTIONS = {
 /** What can be done to a job in this state; to nothing where the page may only look. */
 export function possible(state, { many = false } = {}) {
   if (isReadOnly) return [];
-  return Object.keys(ACTIONS).filter((name) => ACTIONS[name].states.includes(state) && !(many && ACTIONS[name].isForOne));
+  return Object.keys(ACTIONS).filter(
+    (name) => ACTIONS[name].states.includes(state) && !(many && ACTIONS[name].isForOne),
+  );
 }
 
 export async function actOn(job, name) {
@@ -110,7 +112,11 @@ export function actionMenu(job, after = () => {}) {
     };
     const { label, icon: drawing, isGentle } = ACTIONS[name];
     const kind = isGentle ? "" : "danger";
-    return h("li", { key: name }, h("button", { type: "button", class: kind, on: { click: act } }, icon(drawing), label));
+    return h(
+      "li",
+      { key: name },
+      h("button", { type: "button", class: kind, on: { click: act } }, icon(drawing), label),
+    );
   });
   return h(
     "details.menu",

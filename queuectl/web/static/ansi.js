@@ -4,15 +4,20 @@
 // after a carriage return shows what was written last.
 
 const ESCAPE = "\u001b";
-// A whole sequence: CSI, OSC up to its end, or a short one.
-const SEQUENCE = /^\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[PX^_][^\u001b]*\u001b\\|[ -/]*[0-~])/;
+// A whole sequence: with numbers up to a letter, with text up to its end, or a short one.
+const SEQUENCES = [
+  /\[[0-?]*[ -/]*[@-~]/,
+  /\][^\u0007\u001b]*(?:\u0007|\u001b\\)/,
+  /[PX^_][^\u001b]*\u001b\\/,
+  /(?![[\]PX^_])[ -/]*[0-~]/,
+];
+const SEQUENCE = new RegExp(`^${ESCAPE}(?:${SEQUENCES.map(({ source }) => source).join("|")})`);
 const LONGEST_SEQUENCE = 4096;
-// eslint-disable-next-line no-control-regex
 const PLAIN = /^[^\u0000-\u0008\u000b-\u001f\u007f\n]+/;
 const PLAIN_STYLE = Object.freeze({});
 const STYLES = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 
-/** Reads output piece by piece; calls `line(pieces)` for each line, and `lastLine(pieces)` for the one not yet ended. */
+/** Reads output piece by piece, wherever it was cut. */
 export class Reader {
   #rest = "";
   #style = PLAIN_STYLE;
@@ -73,8 +78,8 @@ function styled(before, numbers) {
   for (let place = 0; place < codes.length; place += 1) {
     const code = codes[place];
     if (code === 38 || code === 48) {
-      const [colour, taken] = extended(codes.slice(place + 1));
-      if (colour !== null) style = { ...style, [code === 38 ? "fore" : "back"]: colour };
+      const [value, taken] = extended(codes.slice(place + 1));
+      if (value !== null) style = { ...style, [code === 38 ? "fore" : "back"]: value };
       place += taken;
     } else {
       style = after(style, code);
@@ -128,7 +133,8 @@ export function fill(line, pieces) {
 }
 
 function pieceNode(text, style) {
-  if (!Object.values(style).some((value) => value !== undefined && value !== false)) return document.createTextNode(text);
+  if (!Object.values(style).some((value) => value !== undefined && value !== false))
+    return document.createTextNode(text);
   const span = document.createElement("span");
   span.append(text);
   for (const name of Object.values(STYLES)) span.classList.toggle(`ansi-${name}`, Boolean(style[name]));

@@ -7,9 +7,6 @@ export class ServerError extends Error {
   }
 }
 
-/** Nobody answered: the server is gone, or the way to it. */
-export class Unreachable extends Error {}
-
 const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?? "";
 
 export const isReadOnly = meta("read-only") === "1";
@@ -43,7 +40,7 @@ async function send(path, options = {}) {
   try {
     return await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
   } catch {
-    throw new Unreachable("The server does not answer.");
+    throw new Error("The server does not answer.");
   }
 }
 

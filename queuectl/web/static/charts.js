@@ -124,12 +124,12 @@ function stepUnder(event, steps) {
 }
 
 function marks(points) {
-  return [...Array(MARKS).keys()].map((number) => {
-    const index = Math.round((number * (points.length - 1)) / (MARKS - 1));
-    const anchor = { 0: "start", [MARKS - 1]: "end" }[number] ?? "middle";
-    const x = { 0: "0", [MARKS - 1]: "100%" }[number] ?? `${((index + 0.5) / points.length) * 100}%`;
+  return [...Array(MARKS).keys()].map((mark) => {
+    const index = Math.round((mark * (points.length - 1)) / (MARKS - 1));
+    const anchor = { 0: "start", [MARKS - 1]: "end" }[mark] ?? "middle";
+    const x = { 0: "0", [MARKS - 1]: "100%" }[mark] ?? `${((index + 0.5) / points.length) * 100}%`;
     const text = points[index] ? minuteOf(new Date(points[index].at)) : "";
-    return h("text.mark", { key: number, x, y: HEIGHT + 14, "text-anchor": anchor }, text);
+    return h("text.mark", { key: mark, x, y: HEIGHT + 14, "text-anchor": anchor }, text);
   });
 }
 
@@ -178,7 +178,16 @@ function figures(title, series, points) {
           "table",
           {},
           h("caption.unseen", {}, title),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "from"), series.map(([, text]) => h("th", { scope: "col" }, text)))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              h("th", { scope: "col" }, "from"),
+              series.map(([, text]) => h("th", { scope: "col" }, text)),
+            ),
+          ),
           h("tbody", {}, rows),
         )
       : h("p", {}, `Nothing in ${number(points.length)} steps.`),

@@ -14,7 +14,11 @@ export function openDialog(title, draw, { wide = false } = {}) {
       result = value;
       dialog.close();
     };
-    const redraw = () => show(dialog, frame(title, () => close(), draw(close, redraw)));
+    const redraw = () =>
+      show(
+        dialog,
+        frame(title, () => close(), draw(close, redraw)),
+      );
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(result);
@@ -50,7 +54,11 @@ export function confirmed(title, text, action) {
       h(
         "footer",
         {},
-        h("button.button.plain", { type: "button", autofocus: true, on: { click: () => close(false) } }, "Keep as it is"),
+        h(
+          "button.button.plain",
+          { type: "button", autofocus: true, on: { click: () => close(false) } },
+          "Keep as it is",
+        ),
         h("button.button.danger", { type: "button", on: { click: () => close(true) } }, action),
       ),
     ),

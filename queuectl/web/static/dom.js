@@ -23,7 +23,9 @@ export function show(parent, ...wanted) {
 
 /** One list without gaps; what is not there keeps its place, so that its neighbours keep theirs. */
 function flat(children) {
-  return children.flat(Infinity).map((child) => (child === null || child === undefined || child === false ? "" : child));
+  return children
+    .flat(Infinity)
+    .map((child) => (child === null || child === undefined || child === false ? "" : child));
 }
 
 function place(parent, wanted) {

@@ -66,7 +66,12 @@ function form(state, submit, change, close) {
     h("div.field-row", {}, whenFields(state, change)),
     h("details.figures", {}, h("summary", {}, "More"), lessUsual()),
     state.error ? h("p.failure", { role: "alert" }, state.error.message) : null,
-    h("footer", {}, button("Cancel", () => close()), submitButton("Enqueue", { disabled: state.isSending })),
+    h(
+      "footer",
+      {},
+      button("Cancel", () => close()),
+      submitButton("Enqueue", { disabled: state.isSending }),
+    ),
   );
 }
 
@@ -79,7 +84,11 @@ const numberField = (label, name, placeholder, hint) =>
 const choiceField = (label, name, options, on) =>
   field(
     label,
-    h("select", { name, on }, Object.entries(options).map(([value, text]) => h("option", { key: value, value }, text))),
+    h(
+      "select",
+      { name, on },
+      Object.entries(options).map(([value, text]) => h("option", { key: value, value }, text)),
+    ),
   );
 
 const commandInput = () =>
@@ -94,7 +103,14 @@ const commandInput = () =>
 
 function priorityField(state, change) {
   const follow = ({ target }) => change({ priority: Number(target.value) });
-  const range = { name: "priority", type: "range", min: 1, max: 10, value: String(FIRST_PRIORITY), on: { input: follow } };
+  const range = {
+    name: "priority",
+    type: "range",
+    min: 1,
+    max: 10,
+    value: String(FIRST_PRIORITY),
+    on: { input: follow },
+  };
   return field("Priority", h("input", range), {
     hint: "10 is the most urgent.",
     beside: h("output", { for: "dialog-priority" }, String(state.priority)),
@@ -113,11 +129,11 @@ function whenFields({ when }, change) {
   return [
     choiceField("When", "when", WHEN, { input: ({ target }) => change({ when: target.value }) }),
     when === "delay"
-      ? field("Delay", h("input", { name: "delay", required: true, placeholder: "10m" }), { hint: "90, 10m, 2h30m, 1d" })
+      ? field("Delay", h("input", { name: "delay", required: true, placeholder: "10m" }), {
+          hint: "90, 10m, 2h30m, 1d",
+        })
       : null,
-    when === "run_at"
-      ? field("Time", time, { hint: "By the clock of the machine that serves this page." })
-      : null,
+    when === "run_at" ? field("Time", time, { hint: "By the clock of the machine that serves this page." }) : null,
   ];
 }
 

@@ -38,18 +38,18 @@ export function distance(moment, now) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-export const dayOf = (moment) =>
-  `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
+const dayOf = (moment) => `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
 
-export const timeOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`;
+const timeOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`;
 
 export const minuteOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}`;
 
 /** Local time to the second, with its offset, so that nobody has to guess whose it is. */
 export function absolute(moment) {
   const minutes = -moment.getTimezoneOffset();
-  const offset = `${minutes < 0 ? "−" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
-  return `${dayOf(moment)} ${timeOf(moment)} (UTC${offset})`;
+  const far = Math.abs(minutes);
+  const offset = `${two(Math.floor(far / 60))}:${two(far % 60)}`;
+  return `${dayOf(moment)} ${timeOf(moment)} (UTC${minutes < 0 ? "−" : "+"}${offset})`;
 }
 
 /** A moment near now: the day only where it is another one. */

@@ -6,7 +6,20 @@ import { h } from "./dom.js";
 import { absolute, commandLine, count, duration, number } from "./format.js";
 import { live, oneAtATime } from "./live.js";
 import { outputOf } from "./output.js";
-import { around, button, card, failure, jobLink, jobsAddress, loading, since, stateBadge, tries, typed, when } from "./parts.js";
+import {
+  around,
+  button,
+  card,
+  failure,
+  jobLink,
+  jobsAddress,
+  loading,
+  since,
+  stateBadge,
+  tries,
+  typed,
+  when,
+} from "./parts.js";
 import { go } from "./router.js";
 
 export function jobView({ path: [, id] }, redraw) {
@@ -48,8 +61,20 @@ export function jobView({ path: [, id] }, redraw) {
       h(
         "div.columns.wide-left",
         {},
-        h("div.stack", {}, whyCard(job, why), triesCard(job, output, pick), job.runs.length || job.state === "processing" ? card("Output", { key: "output" }, output.draw()) : null),
-        h("div.stack", {}, factsCard(job), linksCard("Waits for", job.needs, "needs"), linksCard("What waits for it", job.dependents, "dependents")),
+        h(
+          "div.stack",
+          {},
+          whyCard(job, why),
+          triesCard(job, output, pick),
+          job.runs.length || job.state === "processing" ? card("Output", { key: "output" }, output.draw()) : null,
+        ),
+        h(
+          "div.stack",
+          {},
+          factsCard(job),
+          linksCard("Waits for", job.needs, "needs"),
+          linksCard("What waits for it", job.dependents, "dependents"),
+        ),
       ),
     );
   }
@@ -74,29 +99,58 @@ function head(job) {
   };
   const buttons = possible(job.state).map((name) => {
     const { label, icon, isGentle } = ACTIONS[name];
-    return h("span", { key: name }, button(label, () => act(name), { name: icon, kind: isGentle ? "plain" : "quiet-danger" }));
+    return h(
+      "span",
+      { key: name },
+      button(label, () => act(name), { name: icon, kind: isGentle ? "plain" : "quiet-danger" }),
+    );
   });
   return h(
     "header.job-head",
     {},
-    h("div.job-title", {}, stateBadge(job.state), h("span.job-reason", {}, job.error_message ?? ""), h("div.tools", {}, buttons)),
+    h(
+      "div.job-title",
+      {},
+      stateBadge(job.state),
+      h("span.job-reason", {}, job.error_message ?? ""),
+      h("div.tools", {}, buttons),
+    ),
     typed(commandLine(job.command)),
   );
 }
 
 function whyCard(job, sentences) {
-  const title = { pending: "Why it waits", failed: "Why it waits", processing: "Why it runs" }[job.state] ?? "Why it ran then";
-  return card(title, { key: "why" }, h("ul.why", {}, sentences.map((text) => h("li", { key: text }, text))));
+  const title =
+    { pending: "Why it waits", failed: "Why it waits", processing: "Why it runs" }[job.state] ?? "Why it ran then";
+  return card(
+    title,
+    { key: "why" },
+    h(
+      "ul.why",
+      {},
+      sentences.map((text) => h("li", { key: text }, text)),
+    ),
+  );
 }
 
 function triesCard(job, output, pick) {
-  const running = job.state === "processing" ? [{ lease: "now", attempt: job.attempts, worker: job.worker, started_at: job.started_at, outcome: "processing" }] : [];
+  const running =
+    job.state === "processing"
+      ? [{ lease: "now", attempt: job.attempts, worker: job.worker, started_at: job.started_at, outcome: "processing" }]
+      : [];
   const runs = [...job.runs, ...running];
   if (!runs.length) return null;
   return card(
     "Tries",
-    { key: "tries", note: `${tries(job)} · ${job.max_retries ? count(job.max_retries, "retry", "retries") : "no retries"} allowed` },
-    h("ol.tries", {}, runs.map((run) => tryRow(run, () => pick(run.attempt)))),
+    {
+      key: "tries",
+      note: `${tries(job)} · ${job.max_retries ? count(job.max_retries, "retry", "retries") : "no retries"} allowed`,
+    },
+    h(
+      "ol.tries",
+      {},
+      runs.map((run) => tryRow(run, () => pick(run.attempt))),
+    ),
   );
 }
 
@@ -107,7 +161,11 @@ function tryRow(run, pick) {
   return h(
     "li",
     { key: run.lease },
-    h("button.link", { type: "button", "aria-label": `Show the output of try ${run.attempt}`, on: { click: pick } }, `Try ${number(run.attempt)}`),
+    h(
+      "button.link",
+      { type: "button", "aria-label": `Show the output of try ${run.attempt}`, on: { click: pick } },
+      `Try ${number(run.attempt)}`,
+    ),
     OUTCOMES[run.outcome] ? h(`span.state.state-${OUTCOMES[run.outcome]}`, {}, run.outcome) : stateBadge(run.outcome),
     h("span.reason", {}, run.error_message ?? ""),
     h("span.timing", {}, when(run.started_at), ` · ${took} · ${run.worker ?? ""}`),
@@ -139,7 +197,13 @@ function factsCard(job) {
   return card(
     "Facts",
     {},
-    h("dl.facts", {}, facts.filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value)))),
+    h(
+      "dl.facts",
+      {},
+      facts
+        .filter(([, value]) => value)
+        .map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))),
+    ),
   );
 }
 
@@ -149,7 +213,8 @@ function worker(job) {
   return isHere ? h("a", { href: "#/workers" }, job.worker) : job.worker;
 }
 
-const moment = (iso) => iso && h("span", {}, absolute(new Date(iso)).replace(/ \(.*/, ""), h("span.note", {}, " ", when(iso)));
+const moment = (iso) =>
+  iso && h("span", {}, absolute(new Date(iso)).replace(/ \(.*/, ""), h("span.note", {}, " ", when(iso)));
 
 const WANTED = { any: "however it ends", dead: "only if it dies", completed: "" };
 
@@ -162,7 +227,13 @@ function linksCard(title, links, key) {
       "ul.links",
       {},
       links.map((link) =>
-        h("li", { key: link.id }, stateBadge(link.state), jobLink(link.id), h("span.note", {}, link.is_met ? "met" : WANTED[link.wanted])),
+        h(
+          "li",
+          { key: link.id },
+          stateBadge(link.state),
+          jobLink(link.id),
+          h("span.note", {}, link.is_met ? "met" : WANTED[link.wanted]),
+        ),
       ),
     ),
   );

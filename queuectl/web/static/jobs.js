@@ -64,7 +64,12 @@ export function jobsView({ filters }, redraw) {
     if (!page.jobs) return loading();
     return [
       page.jobs.length ? jobTable(page.jobs, "Jobs", { selection: { ids: chosen.ids, change } }) : nothing(),
-      h("footer.pages", {}, cursor ? h("a.button.plain", { href: address("jobs", wanted) }, "Back to the first") : null, onward()),
+      h(
+        "footer.pages",
+        {},
+        cursor ? h("a.button.plain", { href: address("jobs", wanted) }, "Back to the first") : null,
+        onward(),
+      ),
     ];
   }
 
@@ -80,7 +85,12 @@ export function jobsView({ filters }, redraw) {
   function nothing() {
     if (page.next) return empty("None of these match.", "There are older ones that were not looked at yet.");
     if (Object.values(wanted).some(Boolean)) {
-      return h("div.empty", {}, h("p.empty-title", {}, "No job is like that."), h("a.button.plain", { href: "#/jobs" }, "Show all jobs"));
+      return h(
+        "div.empty",
+        {},
+        h("p.empty-title", {}, "No job is like that."),
+        h("a.button.plain", { href: "#/jobs" }, "Show all jobs"),
+      );
     }
     return empty("There are no jobs yet.", "Hand in the first one:", 'queuectl enqueue "echo hello"');
   }
@@ -95,9 +105,24 @@ export function jobsView({ filters }, redraw) {
       "div.bulk",
       { role: "region", "aria-label": "What is chosen" },
       h("span", { role: "status" }, chosen.all ? `All that match are chosen` : `${number(jobs.length)} chosen`),
-      all ? button("Choose all that match", () => { chosen.all = true; redraw(); }, { kind: "link" }) : null,
+      all
+        ? button(
+            "Choose all that match",
+            () => {
+              chosen.all = true;
+              redraw();
+            },
+            { kind: "link" },
+          )
+        : null,
       h("span.spacer", {}),
-      names.map((name) => h("span", { key: name }, button(ACTIONS[name].label, () => toMany(name, jobs), { name: ACTIONS[name].icon }))),
+      names.map((name) =>
+        h(
+          "span",
+          { key: name },
+          button(ACTIONS[name].label, () => toMany(name, jobs), { name: ACTIONS[name].icon }),
+        ),
+      ),
       button("Clear", () => change(new Set()), { kind: "link" }),
     );
   }
@@ -105,8 +130,21 @@ export function jobsView({ filters }, redraw) {
   async function toMany(name, jobs) {
     const fitting = jobs.filter((job) => ACTIONS[name].states.includes(job.state));
     const done = chosen.all
-      ? await actOnMany(name, { select: wanted }, told(wanted), isByStateAlone(wanted) && wanted.state ? total(wanted.state) : undefined)
-      : await actOnMany(name, { ids: fitting.map((job) => job.id) }, fitting.map((job) => job.id).slice(0, 10).join(", ") + (fitting.length > 10 ? ", …" : ""), fitting.length);
+      ? await actOnMany(
+          name,
+          { select: wanted },
+          told(wanted),
+          isByStateAlone(wanted) && wanted.state ? total(wanted.state) : undefined,
+        )
+      : await actOnMany(
+          name,
+          { ids: fitting.map((job) => job.id) },
+          fitting
+            .map((job) => job.id)
+            .slice(0, 10)
+            .join(", ") + (fitting.length > 10 ? ", …" : ""),
+          fitting.length,
+        );
     if (!done) return;
     change(new Set());
     load();
@@ -150,7 +188,14 @@ function filterForm(wanted) {
     typing = setTimeout(() => replace(target), event.type === "input" ? TYPING_MS : 0);
   };
   const text = (name) =>
-    h("input", { type: "search", name, value: wanted[name] ?? "", autocomplete: "off", spellcheck: "false", on: { input: follow(name) } });
+    h("input", {
+      type: "search",
+      name,
+      value: wanted[name] ?? "",
+      autocomplete: "off",
+      spellcheck: "false",
+      on: { input: follow(name) },
+    });
   const queues = live.overview.queues.map(({ name }) => name);
   const queue = h(
     "select",

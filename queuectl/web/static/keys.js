@@ -19,14 +19,19 @@ const SHORTCUTS = [
 export function openHelp() {
   if (document.querySelector("dialog[open]")) return;
   openDialog("Keyboard", () =>
-    h("dl.shortcuts", {}, SHORTCUTS.map(([keys, text]) => h("div", { key: keys }, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, text)))),
+    h(
+      "dl.shortcuts",
+      {},
+      SHORTCUTS.map(([keys, text]) => h("div", { key: keys }, h("dt", {}, h("kbd", {}, keys)), h("dd", {}, text))),
+    ),
   );
 }
 
 export function beginKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return closeMenus();
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog"))
+      return;
     const action = { "/": focusSearch, "?": openHelp, n: openEnqueue, j: focusFirstRow }[event.key];
     if (!action || event.defaultPrevented) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-// The line: who runs next, and why there. Each bar is the priority that a job was given, and what it has earned by waiting.
+// The line: who runs next, and why there. A bar is the priority that a job was given, and what waiting has earned it.
 
 import { actionMenu } from "./actions.js";
 import { h } from "./dom.js";
@@ -24,14 +24,22 @@ function draw() {
       { key: "later" },
       later.length
         ? jobTable(later, "Jobs that wait for their time", { detail: (job) => when(job.run_at, { prefix: "due " }) })
-        : empty("Nothing waits for its time.", "To have a job start later:", 'queuectl enqueue --delay 10m "echo later"'),
+        : empty(
+            "Nothing waits for its time.",
+            "To have a job start later:",
+            'queuectl enqueue --delay 10m "echo later"',
+          ),
     ),
     card(
       "Waiting for other jobs",
       { key: "blocked" },
       blocked.length
         ? jobTable(blocked, "Jobs that wait for other jobs")
-        : empty("Nothing waits for another job.", "To have one follow another:", 'queuectl enqueue --after ID "echo then"'),
+        : empty(
+            "Nothing waits for another job.",
+            "To have one follow another:",
+            'queuectl enqueue --after ID "echo then"',
+          ),
     ),
   );
 }
@@ -39,7 +47,11 @@ function draw() {
 /** The first so many in line. */
 export function lineList(line, most) {
   if (!line.length) {
-    return empty("Nobody is in line.", "Whatever you hand in stands here until a worker is free:", 'queuectl enqueue "echo hello"');
+    return empty(
+      "Nobody is in line.",
+      "Whatever you hand in stands here until a worker is free:",
+      'queuectl enqueue "echo hello"',
+    );
   }
   const points = line.map((job) => aged(job));
   const scale = Math.max(SMALLEST_SCALE, ...line.map((job, place) => job.priority + points[place]));
@@ -66,7 +78,12 @@ function position(job, place, points, scale, isPromoted) {
       h("span.aging-priority", { style: { width: share(job.priority) } }),
       h("span.aging-waiting", { style: { width: share(points) } }),
     ),
-    h("span.sum", { "aria-hidden": "true" }, `${job.priority} + ${number(earned)} = `, h("b", {}, number(job.priority + earned))),
+    h(
+      "span.sum",
+      { "aria-hidden": "true" },
+      `${job.priority} + ${number(earned)} = `,
+      h("b", {}, number(job.priority + earned)),
+    ),
     h("span.line-command", {}, command(job)),
     h("span.line-when", {}, isPromoted ? h("span.tag.label", {}, "promoted") : null, around(job.expected_start_at)),
     actionMenu(job),
@@ -80,7 +97,7 @@ function aged(job) {
 }
 
 /** Whoever stands before somebody with a higher sum was put there by hand. */
-export function promotedIn(line) {
+function promotedIn(line) {
   const found = new Set();
   let highest = 0;
   for (const job of [...line].reverse()) {
@@ -99,10 +116,13 @@ export const legend = () =>
   );
 
 /** What the setting `aging` means, in a sentence. */
-export function rule({ aging }) {
+function rule({ aging }) {
   if (aging === "off") return "The highest priority runs next; waiting earns nothing.";
   const enqueues = /^(\d+) enqueues?$/.exec(aging);
   if (!enqueues) return `The highest sum runs next. Every ${aging} of waiting earns a point.`;
-  const each = enqueues[1] === "1" ? "Every enqueue that comes after a job" : `Every ${count(Number(enqueues[1]), "enqueue")} that come after a job`;
+  const each =
+    enqueues[1] === "1"
+      ? "Every enqueue that comes after a job"
+      : `Every ${count(Number(enqueues[1]), "enqueue")} that come after a job`;
   return `The highest sum runs next. ${each} ${enqueues[1] === "1" ? "earns" : "earn"} it a point.`;
 }

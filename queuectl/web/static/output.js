@@ -61,8 +61,13 @@ export function outputOf(id, redraw) {
           STREAMS.map((stream) => tab(stream, shown.stream === stream, () => choose(stream))),
         ),
         h("span.spacer", {}),
-        button(shown.isWrapped ? "Do not wrap" : "Wrap", () => ((shown.isWrapped = !shown.isWrapped), redraw()), { kind: "link" }),
-        button("To the end", () => ((shown.follows = true), reading?.toEnd(), redraw()), { kind: "link", disabled: shown.follows }),
+        button(shown.isWrapped ? "Do not wrap" : "Wrap", () => ((shown.isWrapped = !shown.isWrapped), redraw()), {
+          kind: "link",
+        }),
+        button("To the end", () => ((shown.follows = true), reading?.toEnd(), redraw()), {
+          kind: "link",
+          disabled: shown.follows,
+        }),
         button("Download", () => download(id, shown), { name: "download" }),
       ),
       h("div.printed", {
@@ -131,7 +136,7 @@ class Reading {
     element.replaceChildren();
   }
 
-  /** Ask for what came since, until there is no more for now. What is stored at the end is read once more as a whole. */
+  /** Ask for what came since, until there is no more for now. At the end, what was stored is read once more. */
   async goOn() {
     while (this.element && !this.#isDone) {
       const found = await get(`${jobPath(this.id)}/output`, { ...this.parameters, offset: this.#offset });
@@ -185,7 +190,8 @@ class Reading {
   }
 
   #told() {
-    if (!this.element?.childElementCount) return this.#isDone ? "It printed nothing here." : "It has printed nothing here yet.";
+    if (!this.element?.childElementCount)
+      return this.#isDone ? "It printed nothing here." : "It has printed nothing here yet.";
     return this.#isWhole ? "" : "The beginning is left out here; it is in the download.";
   }
 

@@ -8,7 +8,7 @@ import { openEnqueue } from "./enqueue.js";
 import { icon } from "./icons.js";
 import { legend, lineList } from "./line.js";
 import { live, oneAtATime } from "./live.js";
-import { STATES, around, button, card, choices, empty, failure, jobsAddress, loading, typed, when } from "./parts.js";
+import { STATES, button, card, choices, empty, failure, jobsAddress, loading, typed, when } from "./parts.js";
 import { address } from "./router.js";
 import { jobTable } from "./rows.js";
 import { noWorker, pastOfWorkers } from "./workers.js";
@@ -46,11 +46,18 @@ export function overviewView({ filters }, redraw) {
       h(
         "div.columns",
         {},
-        card("Next in line", { key: "next", tools: h("a", { href: "#/line" }, "The whole line") }, legend(), lineList(line, FIRST_IN_LINE)),
+        card(
+          "Next in line",
+          { key: "next", tools: h("a", { href: "#/line" }, "The whole line") },
+          legend(),
+          lineList(line, FIRST_IN_LINE),
+        ),
         card(
           "Ended lately",
           { key: "recent", tools: h("a", { href: "#/jobs" }, "All jobs") },
-          recent.length ? jobTable(recent.slice(0, NEWEST), "Jobs that ended lately", { detail: (job) => when(job.finished_at) }) : empty("Nothing has ended yet.", "What workers finish appears here."),
+          recent.length
+            ? jobTable(recent.slice(0, NEWEST), "Jobs that ended lately", { detail: (job) => when(job.finished_at) })
+            : empty("Nothing has ended yet.", "What workers finish appears here."),
         ),
       ),
     );
@@ -60,7 +67,7 @@ export function overviewView({ filters }, redraw) {
 }
 
 function tiles() {
-  const { stats, jobs_per_minute: speed, expected_end_at: end } = live.overview;
+  const { stats, jobs_per_minute: speed } = live.overview;
   return h(
     "section.tiles",
     { "aria-label": "Jobs by state" },
@@ -77,13 +84,16 @@ function tiles() {
       { key: "speed" },
       h("span.tile-name", {}, "jobs a minute"),
       h("strong.tile-count", {}, rate(speed)),
-      end ? h("span.tile-note", {}, around(end, "all done ")) : null,
     ),
   );
 }
 
 function charts(span, { history, error }, redraw) {
-  const spans = choices("Span of time", Object.keys(SPANS).map((name) => [name, name, address("", { span: name === "hour" ? "" : name })]), span);
+  const spans = choices(
+    "Span of time",
+    Object.keys(SPANS).map((name) => [name, name, address("", { span: name === "hour" ? "" : name })]),
+    span,
+  );
   const drawn = (chart) => (error ? failure(error) : history ? chart(history, redraw) : loading());
   return [
     card("Ended, a minute", { key: "ended", tools: spans }, drawn(endedChart)),
@@ -101,6 +111,13 @@ function welcome() {
     h("p", {}, "Hand in a command, and a worker runs it in the background. What it prints is kept."),
     typed('queuectl enqueue "echo hello"'),
     workers.length ? null : typed("queuectl worker start"),
-    isReadOnly ? null : h("p", {}, button("New job", () => openEnqueue(), { name: "add", kind: "primary" }), h("span.note", {}, " or press ", h("kbd", {}, "n"))),
+    isReadOnly
+      ? null
+      : h(
+          "p",
+          {},
+          button("New job", () => openEnqueue(), { name: "add", kind: "primary" }),
+          h("span.note", {}, " or press ", h("kbd", {}, "n")),
+        ),
   );
 }

@@ -16,7 +16,8 @@ export const jobLink = (id) => h("a.job-id", { href: jobAddress(id) }, id);
 
 export const jobsAddress = (filters) => `#/jobs?${new URLSearchParams(filters)}`;
 
-export const command = (job) => h("code.command", { title: commandLine(job.command) }, oneLine(commandLine(job.command)));
+export const command = (job) =>
+  h("code.command", { title: commandLine(job.command) }, oneLine(commandLine(job.command)));
 
 /** A moment as its distance from now; the whole of it where the pointer rests. */
 export function when(iso, { prefix = "" } = {}) {

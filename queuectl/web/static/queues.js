@@ -19,7 +19,14 @@ function draw() {
     "div.stack",
     {},
     h("ul.queues", {}, queues.map(one)),
-    queues.length > 1 ? null : h("div.empty", {}, h("p", {}, "A queue of its own has its own limits and pauses. To make one:"), typed("queuectl queue add gpu --limit 1")),
+    queues.length > 1
+      ? null
+      : h(
+          "div.empty",
+          {},
+          h("p", {}, "A queue of its own has its own limits and pauses. To make one:"),
+          typed("queuectl queue add gpu --limit 1"),
+        ),
   );
 }
 
@@ -34,21 +41,34 @@ function one(queue) {
     h(
       "div.queue-counts",
       {},
-      STATES.map((state) => h("a", { key: state, href: jobsAddress({ queue: name, state }) }, h(`i.swatch.swatch-${state}`), `${number(jobs[state])} ${state}`)),
+      STATES.map((state) =>
+        h(
+          "a",
+          { key: state, href: jobsAddress({ queue: name, state }) },
+          h(`i.swatch.swatch-${state}`),
+          `${number(jobs[state])} ${state}`,
+        ),
+      ),
     ),
     isReadOnly
       ? null
       : h(
           "div.tools",
           {},
-          button(paused ? "Resume" : "Pause", () => toggle(queue), { name: paused ? "play" : "pause", label: `${paused ? "Resume" : "Pause"} queue ${name}` }),
+          button(paused ? "Resume" : "Pause", () => toggle(queue), {
+            name: paused ? "play" : "pause",
+            label: `${paused ? "Resume" : "Pause"} queue ${name}`,
+          }),
           button("Limits", () => editLimits(queue), { name: "edit", label: `Limits of queue ${name}` }),
         ),
   );
 }
 
 function limits({ limit, rate }) {
-  const parts = [limit === null ? null : `at most ${number(limit)} at once`, rate === null ? null : `at most ${rate} started`];
+  const parts = [
+    limit === null ? null : `at most ${number(limit)} at once`,
+    rate === null ? null : `at most ${rate} started`,
+  ];
   return parts.filter(Boolean).join(", ") || "no limits";
 }
 
@@ -60,14 +80,18 @@ function shares({ jobs }) {
   return h(
     "div.shares",
     { role: "img", "aria-label": text },
-    states.map((state) => h(`span.back-${state}`, { key: state, style: { width: `${total ? (jobs[state] / total) * 100 : 0}%` } })),
+    states.map((state) =>
+      h(`span.back-${state}`, { key: state, style: { width: `${total ? (jobs[state] / total) * 100 : 0}%` } }),
+    ),
   );
 }
 
 async function toggle({ name, paused }) {
   try {
     await post(`/api/queues/${encodeURIComponent(name)}/${paused ? "resume" : "pause"}`);
-    announce(paused ? `Queue ${name} goes on.` : `Queue ${name} is paused: what runs goes on, nothing more is started.`);
+    announce(
+      paused ? `Queue ${name} goes on.` : `Queue ${name} is paused: what runs goes on, nothing more is started.`,
+    );
   } catch (error) {
     complain(error);
   }
@@ -97,10 +121,21 @@ function editLimits(queue) {
     return h(
       "form.fields",
       { on: { submit } },
-      field("At once", h("input", { name: "limit", type: "number", min: 1, value: queue.limit ?? "", placeholder: "any number" }), { hint: "How many of its jobs may run at the same time." }),
-      field("Rate", h("input", { name: "rate", value: queue.rate ?? "", placeholder: "10/s, 100/m, 5/h" }), { hint: "How many of its jobs may start in a time." }),
+      field(
+        "At once",
+        h("input", { name: "limit", type: "number", min: 1, value: queue.limit ?? "", placeholder: "any number" }),
+        { hint: "How many of its jobs may run at the same time." },
+      ),
+      field("Rate", h("input", { name: "rate", value: queue.rate ?? "", placeholder: "10/s, 100/m, 5/h" }), {
+        hint: "How many of its jobs may start in a time.",
+      }),
       state.error ? h("p.failure", { role: "alert" }, state.error.message) : null,
-      h("footer", {}, button("Keep as it is", () => close()), submitButton("Set the limits")),
+      h(
+        "footer",
+        {},
+        button("Keep as it is", () => close()),
+        submitButton("Set the limits"),
+      ),
     );
   });
 }

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { absolute, roughly } from "./format.js";
 import { askNow, live } from "./live.js";
 import { announce, complain } from "./notices.js";
-import { button, command, empty, jobAddress, jobLink, when } from "./parts.js";
+import { button, command, empty, jobAddress, when } from "./parts.js";
 
 export function recurringView() {
   return { title: "Recurring", draw };
@@ -14,14 +14,20 @@ export function recurringView() {
 function draw() {
   const { schedules } = live.overview;
   if (!schedules.length) {
-    return empty("Nothing recurs.", "To have a job come back every night:", 'queuectl schedule add backup --cron "0 2 * * *" backup.sh');
+    return empty(
+      "Nothing recurs.",
+      "To have a job come back every night:",
+      'queuectl schedule add backup --cron "0 2 * * *" backup.sh',
+    );
   }
   return h("ul.schedules", {}, schedules.map(one));
 }
 
 function one(schedule) {
   const { name, paused } = schedule;
-  const rhythm = schedule.cron ? `${schedule.cron}${schedule.tz ? `, ${schedule.tz}` : ""}` : `every ${roughly(schedule.every_seconds)}`;
+  const rhythm = schedule.cron
+    ? `${schedule.cron}${schedule.tz ? `, ${schedule.tz}` : ""}`
+    : `every ${roughly(schedule.every_seconds)}`;
   const manners = [
     schedule.missed === "skip" ? "passes over what was missed" : "makes up for what was missed, once",
     schedule.overlap ? "may overlap" : "waits for the last one to end",
@@ -29,13 +35,24 @@ function one(schedule) {
   return h(
     "li",
     { key: name },
-    h("div.queue-head", {}, h("strong", {}, name), h("code", {}, rhythm), paused ? h("span.worker-state.is-stopping", {}, "paused") : null),
+    h(
+      "div.queue-head",
+      {},
+      h("strong", {}, name),
+      h("code", {}, rhythm),
+      paused ? h("span.worker-state.is-stopping", {}, "paused") : null,
+    ),
     command(schedule),
     h(
       "dl.worker-facts",
       {},
-      h("div", {}, h("dt", {}, "Next"), h("dd", {}, paused ? "not while it is paused" : when(schedule.next_at), nextTimes(schedule))),
-      h("div", {}, h("dt", {}, "Last"), h("dd", {}, schedule.last_at ? when(schedule.last_at) : "never yet", " ", schedule.last_job ? jobLink(schedule.last_job) : null)),
+      h(
+        "div",
+        {},
+        h("dt", {}, "Next"),
+        h("dd", {}, paused ? "not while it is paused" : when(schedule.next_at), nextTimes(schedule)),
+      ),
+      h("div", {}, h("dt", {}, "Last"), h("dd", {}, schedule.last_at ? when(schedule.last_at) : "never yet")),
       h("div", {}, h("dt", {}, "Manners"), h("dd", {}, manners.join(", "))),
     ),
     isReadOnly
@@ -43,19 +60,26 @@ function one(schedule) {
       : h(
           "div.tools",
           {},
-          button(paused ? "Resume" : "Pause", () => toggle(schedule), { name: paused ? "play" : "pause", label: `${paused ? "Resume" : "Pause"} ${name}` }),
+          button(paused ? "Resume" : "Pause", () => toggle(schedule), {
+            name: paused ? "play" : "pause",
+            label: `${paused ? "Resume" : "Pause"} ${name}`,
+          }),
           button("Run now", () => runNow(name), { name: "add", label: `Run ${name} now` }),
         ),
   );
 }
 
 function nextTimes({ next_times: times }) {
-  if (!times?.length) return null;
+  if (!times.length) return null;
   return h(
     "details.figures",
     {},
     h("summary", {}, "The next times"),
-    h("ul", {}, times.map((iso) => h("li", { key: iso }, h("time", { datetime: iso }, absolute(new Date(iso)))))),
+    h(
+      "ul",
+      {},
+      times.map((iso) => h("li", { key: iso }, h("time", { datetime: iso }, absolute(new Date(iso))))),
+    ),
   );
 }
 

@@ -13,7 +13,7 @@ export function jobTable(jobs, caption, { selection, detail = timing, after } = 
   const chosen = isReadOnly ? null : selection;
   return h(
     "table.jobs",
-    { role: "table", on: { keydown: (event) => walk(event) } },
+    { role: "table", on: { keydown: walk } },
     h("caption.unseen", {}, caption),
     h(
       "thead",
@@ -73,7 +73,12 @@ function choose(job, isChosen, { ids, change }) {
     else next.delete(job.id);
     change(next);
   };
-  return h("input", { type: "checkbox", checked: isChosen, "aria-label": `Choose job ${job.id}`, on: { change: toggle } });
+  return h("input", {
+    type: "checkbox",
+    checked: isChosen,
+    "aria-label": `Choose job ${job.id}`,
+    on: { change: toggle },
+  });
 }
 
 function chooseAll(jobs, { ids, change }) {
@@ -89,14 +94,19 @@ function chooseAll(jobs, { ids, change }) {
   });
 }
 
+const WAYS = {
+  ArrowUp: "previousElementSibling",
+  k: "previousElementSibling",
+  ArrowDown: "nextElementSibling",
+  j: "nextElementSibling",
+};
+
 /** Up and down, or k and j, go from row to row; x chooses. */
 function walk(event) {
-  if (event.target.matches("input:not([type=checkbox]), summary, .menu *") || event.ctrlKey || event.metaKey) return;
-  const row = event.target.closest("tbody tr");
-  const way = { ArrowUp: "previousElementSibling", k: "previousElementSibling", ArrowDown: "nextElementSibling", j: "nextElementSibling" };
-  if (!row) return;
-  if (event.key === "x") row.querySelector(".pick input")?.click();
-  else if (!way[event.key]) return;
+  const from = event.target.closest("tbody tr");
+  if (!from || event.ctrlKey || event.metaKey || event.target.closest(".menu ul")) return;
+  if (event.key === "x") from.querySelector(".pick input")?.click();
+  else if (WAYS[event.key]) from[WAYS[event.key]]?.querySelector(".job-id").focus();
+  else return;
   event.preventDefault();
-  row[way[event.key]]?.querySelector(".job-id").focus();
 }

@@ -21,7 +21,9 @@ export function timeline({ workers, minutes }) {
     "div.timeline",
     { on: { keydown: walk } },
     ordered(workers).map((worker) => row(worker, from, to)),
-    workers.length > MOST_WORKERS ? h("p.note", {}, `and ${count(workers.length - MOST_WORKERS, "other worker")}`) : null,
+    workers.length > MOST_WORKERS
+      ? h("p.note", {}, `and ${count(workers.length - MOST_WORKERS, "other worker")}`)
+      : null,
     h("div.timeline-scale", { "aria-hidden": "true" }, scale),
   );
 }
@@ -87,8 +89,8 @@ function told(run, at) {
 
 function walk(event) {
   const step = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
-  const bar = event.target.closest(".track li");
-  if (!step || !bar) return;
+  const from = event.target.closest(".track li");
+  if (!step || !from) return;
   event.preventDefault();
-  bar[step]?.firstElementChild.focus();
+  from[step]?.firstElementChild.focus();
 }

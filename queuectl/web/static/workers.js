@@ -61,7 +61,11 @@ function one(worker) {
     { key: worker.name },
     h("div.worker-head", {}, h("strong", {}, worker.name), h(`span.worker-state.is-${worker.state}`, {}, worker.state)),
     h("div.worker-job", {}, worker.job ? inHand(worker, job) : h("span.note", {}, idle(worker.state))),
-    h("dl.worker-facts", {}, facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value)))),
+    h(
+      "dl.worker-facts",
+      {},
+      facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))),
+    ),
   );
 }
 
@@ -73,7 +77,9 @@ function inHand(worker, job) {
   ];
 }
 
-const idle = (state) => ({ lost: "It died. Its job goes back in the line by itself.", stopping: "It was asked to stop." })[state] ?? "Nothing in hand.";
+const idle = (state) =>
+  ({ lost: "It died. Its job goes back in the line by itself.", stopping: "It was asked to stop." })[state] ??
+  "Nothing in hand.";
 
 function cpu(percent) {
   if (percent === null || percent === undefined) return "–";
