@@ -25,6 +25,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PATIENCE_MS = 20_000
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
 # What the policy of the page refuses is told to nobody but the page itself.
 NOTE_VIOLATIONS = """
@@ -42,6 +43,7 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.skip("there is no chromium to test the page in. Try: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    playwright.expect.set_options(timeout=PATIENCE_MS)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -53,7 +55,7 @@ class Visitor:
 
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": DESKTOP, **options})
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(PATIENCE_MS)
         self.context.add_init_script(NOTE_VIOLATIONS)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []

@@ -85,7 +85,7 @@ def test_when_the_server_goes_it_says_so_calmly_and_recovers_by_itself(
     expect(tile(page, "pending")).to_have_text("1")
     cli.ok("enqueue", "true")
     start_web("--port", str(web.port))
-    expect(page.locator(".banner")).to_have_count(0, timeout=30_000)
+    expect(page.locator(".banner")).to_have_count(0, timeout=40_000)
     expect(tile(page, "pending")).to_have_text("2")
     expect(page.locator("#notices")).to_contain_text("The server is back.")
 
