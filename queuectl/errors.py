@@ -45,8 +45,8 @@ class DuplicateJob(QueueError):
 
 
 class TryNotFound(QueueError):
-    def __init__(self, job_id: str, attempt: int) -> None:
-        super().__init__(f"Job {job_id!r} has no try {attempt}. See which it has: queuectl show {job_id}")
+    def __init__(self, job_id: str, number: int, kind: str = "try") -> None:
+        super().__init__(f"Job {job_id!r} has no {kind} {number}. See which it has: queuectl show {job_id}")
 
 
 class QueueNotFound(QueueError):

@@ -51,6 +51,7 @@ def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -
         "duration_seconds": job.duration_seconds,
         "exit_code": job.exit_code,
         "error_message": job.error_message,
+        "lease": job.lease,
         "worker": job.worker,
         "cwd": job.cwd,
         "queue": job.queue,

@@ -240,7 +240,8 @@ def why_then(facts: Facts) -> Iterator[str]:
     earlier = [run for run in facts.runs if run.lease < job.lease]
     if earlier:
         last = earlier[-1]
-        yield f"Before that, try {last.attempt} was {last.outcome} at {short(last.finished_at)}: {last.error_message}."
+        reason = f": {last.error_message}" if last.error_message else ""
+        yield f"Before that, try {last.attempt} was {last.outcome} at {short(last.finished_at)}{reason}."
     if job.run_at is not None and job.run_at > job.created_at:
         yield f"It was not to start before {short(job.run_at)}."
     if job.since_at is not None:

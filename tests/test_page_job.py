@@ -102,7 +102,7 @@ def test_the_whole_output_can_be_taken_along(web: Web, cli: Cli, visitor: Visito
     assert page.get_by_role("tabpanel").locator("div").count() == 5000
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
-    assert download.value.suggested_filename == "job-long-try-1.stdout.txt"
+    assert download.value.suggested_filename == "job-long-run-1.stdout.txt"
     download.value.save_as(tmp_path / "long.txt")
     assert (tmp_path / "long.txt").read_text() == "".join(f"{number}\n" for number in range(1, 90001))
 

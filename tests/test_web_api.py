@@ -142,14 +142,17 @@ def test_output_is_shown_while_it_is_printed_and_after(cli: Cli, web: Web) -> No
 
     eventually(lambda: output()["text"] == "one ä\n")
     first = output()
-    assert (first["running"], first["offset"], first["size"], first["attempt"]) == (True, 7, 7, 1)
+    assert (first["running"], first["offset"], first["size"], first["lease"]) == (True, 7, 7, 1)
     eventually(lambda: output("stream=stderr")["text"] == "oh\n")
     assert output("offset=7")["text"] == ""
     (cli.cwd / "go").touch()
     eventually(lambda: not output()["running"])
     assert output("offset=7")["text"] == "two\n" and output()["text"] == "one ä\ntwo\n"
-    assert output("offset=-4")["text"] == "two\n" and output("attempt=1")["cut"] is False
-    assert web.get("/api/jobs/job/output?attempt=2").status == 404
+    assert output("offset=-4")["text"] == "two\n" and output("lease=1")["cut"] is False
+    assert web.get("/api/jobs/job/output?lease=2").status == 404
+    cli.ok("retry", "job")  # its next try is the first again, and another run
+    eventually(lambda: output()["lease"] == 2 and not output()["running"])
+    assert [output(f"lease={lease}")["lease"] for lease in (1, 2)] == [1, 2]
 
 
 def test_output_comes_in_parts_of_whole_letters(cli: Cli, web: Web) -> None:

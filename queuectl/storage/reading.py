@@ -201,7 +201,7 @@ class Reader(ABC):
         return self._find("glance", job_id)
 
     def _find(self, query: str, job_id: str) -> Job:
-        if not job_id.isascii():  # no id is anything else, and SQLite cannot be asked for what is not UTF-8
+        if not (job_id.isascii() and job_id.isprintable()):  # no id is anything else, and no engine takes all of that
             raise JobNotFound(job_id)
         row = self.run(query, id=job_id).fetchone()
         if row is None:

@@ -8,8 +8,9 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 
 from queuectl import shapes
+from queuectl.errors import TryNotFound
 from queuectl.estimates import forecast_of
-from queuectl.follow import elsewhere, lease_of
+from queuectl.follow import elsewhere
 from queuectl.job import Job, State
 from queuectl.metrics import measure
 from queuectl.printed import part_of_try
@@ -68,9 +69,10 @@ def job(job_id: str) -> Response:
 def output(job_id: str) -> Response:
     queue = here().queue
     [found] = queue.named([known_id(job_id)])
-    attempt = number("attempt", 0, 0, FARTHEST)
     stream = ("stdout", "stderr").index(choice("stream", ("stdout", "stderr")))
-    lease = lease_of(queue, found, attempt) if attempt else found.lease
+    lease = number("lease", found.lease, 1, FARTHEST)  # and not by its try: those begin anew when a job is retried
+    if lease != found.lease and lease not in {run.lease for run in queue.runs(found)}:
+        raise TryNotFound(found.id, lease, "run")
     part = part_of_try(queue, found, lease, stream, number("offset", 0, -FARTHEST, FARTHEST), MOST_OUTPUT)
     return jsonify(
         {
@@ -81,7 +83,6 @@ def output(job_id: str) -> Response:
             "running": part.is_running,
             "cut": part.is_cut,
             "host": part.host,
-            "attempt": attempt or found.attempts,
             "lease": lease,
         }
     )

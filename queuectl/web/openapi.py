@@ -75,6 +75,7 @@ JOB_KEYS: dict[str, Schema] = {
     "duration_seconds": or_null(NUMBER),
     "exit_code": or_null(INTEGER),
     "error_message": or_null(STRING),
+    "lease": COUNT,
     "worker": or_null(STRING),
     "cwd": STRING,
     "queue": STRING,
@@ -203,7 +204,6 @@ SCHEMAS: dict[str, Schema] = {
             "running": BOOLEAN,
             "cut": BOOLEAN,
             "host": or_null(STRING),
-            "attempt": COUNT,
             "lease": COUNT,
         }
     ),
@@ -334,7 +334,7 @@ PATHS: dict[str, dict[str, Any]] = {
         ref("Output"),
         {
             "stream": {"type": "string", "enum": ["stdout", "stderr"]},
-            "attempt": counted(0, 10**15 - 1),
+            "lease": counted(1, 10**15 - 1),
             "offset": counted(-(10**15 - 1), 10**15 - 1),
         },
         404,

@@ -30,8 +30,7 @@ export function jobView({ path: [, id] }, redraw) {
     try {
       const [job, why] = await Promise.all([get(jobPath(id)), get(`${jobPath(id)}/why`)]);
       Object.assign(known, { job, why: why.sentences, error: null });
-      const newest = newestTry(job);
-      if (newest && !known.isPicked) output.look(newest);
+      if (job.lease && !known.isPicked) output.look(job.lease);
       await output.load();
     } catch (error) {
       known.error = error;
@@ -43,9 +42,9 @@ export function jobView({ path: [, id] }, redraw) {
     if (known.job?.state === "processing") load();
   }
 
-  function pick(attempt) {
-    known.isPicked = attempt !== newestTry(known.job);
-    output.look(attempt);
+  function pick(lease) {
+    known.isPicked = lease !== known.job.lease;
+    output.look(lease);
     output.load();
     redraw();
   }
@@ -81,8 +80,6 @@ export function jobView({ path: [, id] }, redraw) {
 
   return { title: `Job ${id}`, load, beat, draw };
 }
-
-const newestTry = (job) => (job.state === "processing" ? job.attempts : (job.runs.at(-1)?.attempt ?? null));
 
 function missing(id, error) {
   return h(
@@ -136,7 +133,7 @@ function whyCard(job, sentences) {
 function triesCard(job, output, pick) {
   const running =
     job.state === "processing"
-      ? [{ lease: "now", attempt: job.attempts, worker: job.worker, started_at: job.started_at, outcome: "processing" }]
+      ? [{ ...job, attempt: job.attempts, outcome: "processing", error_message: null }]
       : [];
   const runs = [...job.runs, ...running];
   if (!runs.length) return null;
@@ -149,7 +146,7 @@ function triesCard(job, output, pick) {
     h(
       "ol.tries",
       {},
-      runs.map((run) => tryRow(run, () => pick(run.attempt))),
+      runs.map((run) => tryRow(run, () => pick(run.lease))),
     ),
   );
 }

@@ -15,14 +15,14 @@ const STREAMS = ["stdout", "stderr"];
 
 /** The output of a job: which try and stream one looks at, and the element that holds it. */
 export function outputOf(id, redraw) {
-  const shown = { attempt: null, stream: "stdout", isWrapped: true, follows: true };
+  const shown = { lease: null, stream: "stdout", isWrapped: true, follows: true };
   let reading = null;
 
   /** Begin anew where another try or stream is wanted; otherwise go on where the text ended. */
-  function look(attempt, stream = shown.stream) {
-    if (reading && shown.attempt === attempt && shown.stream === stream) return;
-    Object.assign(shown, { attempt, stream, follows: true });
-    reading = new Reading(id, attempt, stream, reading?.element);
+  function look(lease, stream = shown.stream) {
+    if (reading && shown.lease === lease && shown.stream === stream) return;
+    Object.assign(shown, { lease, stream, follows: true });
+    reading = new Reading(id, lease, stream, reading?.element);
   }
 
   const load = oneAtATime(async () => {
@@ -43,7 +43,7 @@ export function outputOf(id, redraw) {
   }
 
   function choose(stream) {
-    look(shown.attempt, stream);
+    look(shown.lease, stream);
     load();
     redraw();
   }
@@ -75,7 +75,7 @@ export function outputOf(id, redraw) {
         id: "printed",
         role: "tabpanel",
         tabindex: 0,
-        "aria-label": `${shown.stream} of try ${shown.attempt}`,
+        "aria-label": `${shown.stream} of run ${shown.lease}`,
         class: shown.isWrapped ? "is-wrapped" : "",
         made: showIn,
         on: { scroll: (event) => follow(event.target) },
@@ -125,9 +125,9 @@ class Reading {
   #isWhole = true;
   note = "";
 
-  constructor(id, attempt, stream, element) {
+  constructor(id, lease, stream, element) {
     this.id = id;
-    this.parameters = { attempt, stream };
+    this.parameters = { lease, stream };
     if (element) this.showIn(element);
   }
 
@@ -201,19 +201,19 @@ class Reading {
 }
 
 /** All of it, as a file: asked for piece by piece from the beginning. */
-async function download(id, { attempt, stream }) {
+async function download(id, { lease, stream }) {
   try {
     const pieces = [];
     let offset = 0;
     let size = 1;
     while (offset < size) {
-      const found = await get(`${jobPath(id)}/output`, { attempt, stream, offset });
+      const found = await get(`${jobPath(id)}/output`, { lease, stream, offset });
       pieces.push(found.text);
       ({ offset, size } = found);
     }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob(pieces, { type: "text/plain" }));
-    link.download = `job-${id}-try-${attempt}.${stream}.txt`;
+    link.download = `job-${id}-run-${lease}.${stream}.txt`;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   } catch (error) {
