@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_why_says_what_a_queue_says(cli: Cli) -> None:
         "No worker serves queue default. Start one with: queuectl worker start --queue default"
     ]
     cli.ok("enqueue", "--id", "first", "--queue", "gpu", act("wait go"))
-    cli.ok("enqueue", "--id", "second", "--queue", "gpu", "true")
+    cli.ok("enqueue", "--id", "second", "--queue", "gpu", "exit 0")
     eventually(lambda: state(cli, "first") == "processing")
     assert "Its queue gpu is full: 1 of 1 run." in cli.ok("why", "second")
     assert "No worker serves its queue default: it cannot start." in cli.ok("why", "other")
@@ -172,7 +173,8 @@ def test_run_starts_a_worker_where_none_serves_its_queue(cli: Cli) -> None:
 def test_sixteen_workers_never_run_more_than_the_limit_also_when_some_are_killed(shared: Cli) -> None:
     shared.ok("queue", "add", "gpu", "--limit", "2")
     shared.ok("queue", "add", "mail", "--limit", "3")
-    jobs = [{"command": act("place 2", "sleep 0.05"), "queue": "gpu"} for _ in range(24)]
+    beside = "sleep 0.05" if os.name == "posix" else "sleep 1"  # longer than a process takes to start
+    jobs = [{"command": act("place 2", beside), "queue": "gpu"} for _ in range(24)]
     jobs += [{"command": act("sleep 0.05"), "queue": queue} for queue in ("mail", "default") for _ in range(8)]
     shared.ok("worker", "start", "--count", "16")
     shared.ok("enqueue", "--file", "-", input="".join(f"{json.dumps(job)}\n" for job in jobs))

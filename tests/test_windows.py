@@ -265,7 +265,6 @@ def test_many_who_write_at_once_lose_nothing_and_wait_for_each_other(cli: Cli) -
     assert [writer.returncode for writer in writers] == [0] * 4
     assert sorted(map(int, ids)) == list(range(1, 101))
     eventually(lambda: counts(cli)["completed"] == 100, 60)
-    assert sum(counts(cli).values()) == 100
 
 
 # --- names ---
