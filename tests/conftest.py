@@ -99,7 +99,7 @@ class Cli:
         self.env.pop("QUEUECTL_DB", None)
 
     def __call__(
-        self, *args: str, input: str | bytes | None = None, cwd: Path | None = None, timeout: float = 60, **env: str
+        self, *args: str, input: str | bytes | None = None, cwd: Path | None = None, timeout: float = 120, **env: str
     ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
         done = subprocess.run(
@@ -142,7 +142,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
         caller("worker", "stop", "--force")
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 60) -> None:
     """Wait for a condition, and fail when it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
