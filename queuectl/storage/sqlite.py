@@ -148,14 +148,17 @@ class SQLiteStorage(Storage):
     ) -> sqlite3.Cursor:
         """Wait while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
         pause, give_up = SHORTEST_PAUSE, time.monotonic() + BUSY_SECONDS
-        while "locked" in str(error) and time.monotonic() <= give_up:
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-            try:
-                return self._cursor.execute(sql, parameters)
-            except sqlite3.Error as again:
-                error = again
-        raise self._explained(error) from error
+        try:
+            while "locked" in str(error) and time.monotonic() <= give_up:
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                try:
+                    return self._cursor.execute(sql, parameters)
+                except sqlite3.Error as again:
+                    error = again
+            raise self._explained(error) from error
+        finally:
+            del error  # it knows this very call, and both would stay until somebody looks for garbage
 
     def begin(self, durable: bool) -> None:
         full = self.must_sync(durable)
