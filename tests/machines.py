@@ -12,19 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from conftest import ROOT, SCRIPT, Cli
-
-# Who it is, what it is called and what time it is there; read by every Python that starts with it on its path.
-PRETEND = """
-import sys, socket, time
-sys.path.append({root!r})
-socket.gethostname = lambda: {name!r}
-real, ahead = time.time_ns, {ahead_seconds} * 1_000_000_000
-time.time_ns = lambda: real() + ahead
-time.time = lambda: time.time_ns() / 1e9
-from queuectl import platforms
-platforms.boot_id = lambda: {name!r} + "'s boot"
-"""
+from conftest import SCRIPT, Cli
+from pretend import pretend
 
 
 class Machine(Cli):
@@ -58,9 +47,7 @@ class PretendedMachine(Machine):
         address, port = host.split(":")
         self.wire = Wire((address, int(port)))
         super().__init__(name, root, f"postgresql://postgres@127.0.0.1:{self.wire.port}/{rest}")
-        code = PRETEND.format(root=str(ROOT), name=name, ahead_seconds=ahead_seconds)
-        (root / name / "sitecustomize.py").write_text(code)
-        self.env["PYTHONPATH"] = str(root / name)
+        self.env.update(pretend(root / name, name, ahead_seconds))
 
     def cut_off(self) -> None:
         self.wire.cut()
