@@ -1,0 +1,152 @@
+"""`python -m tests.endurance --hours 24 --rate 120`: days of small jobs while the clocks run fast; nothing may grow.
+
+Only what the clocks say is fast: workers beat, tidy up, rotate and forget as often as they would, between so many jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from pretend import pretend  # noqa: E402
+
+WORKERS = ("w-one", "w-two")
+# Of twenty jobs one is tried twice, and one prints more than its row keeps.
+COMMANDS = [
+    *["true"] * 18,
+    "case $QUEUECTL_RUN in *.1) exit 1;; esac",
+    "yes x | head -c 30000",
+]
+SETTINGS = {"max_output": "10000", "max_log_bytes": "1000000", "backoff_base": "30"}
+MEGABYTE = 1_000_000
+
+
+class Sample(NamedTuple):
+    hours: float
+    memory: int  # of the worker that has most
+    files: int  # that a worker has open, at most
+    database: int  # bytes, with its log
+    outputs: int  # bytes of whole outputs
+    worker_logs: int
+    jobs: int  # that are in the database
+    waiting: int
+
+
+# How much more each may be in the last quarter than in the second: the database's log is written anew from 4 MB on, a
+# worker's own is rotated at 1 MB, and whole outputs may be a megabyte.
+SLACK = Sample(0, MEGABYTE, 0, 5 * MEGABYTE, MEGABYTE, 2 * MEGABYTE, 0, 0)
+WATCHED = ("memory", "files", "database", "outputs", "worker_logs")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description=__doc__)
+    parser.add_argument("--hours", type=float, default=24)
+    parser.add_argument("--rate", type=int, default=120, help="how many times as fast as real ones the clocks run")
+    parser.add_argument("--jobs", type=int, default=20, help="enqueued each minute of those")
+    parser.add_argument("--keep", default="1h", help="how long completed jobs are kept")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="queuectl-endurance-") as root:
+        samples = list(endure(Path(root), options.hours, options.rate, options.jobs, options.keep))
+    problems = grown(samples)
+    for problem in problems:
+        print(f"WRONG: {problem}")
+    print("It has grown." if problems else "Nothing has grown.")
+    return 1 if problems else 0
+
+
+def endure(root: Path, hours: float, rate: int, jobs: int, keep: str) -> Iterator[Sample]:
+    belief, home = root / "belief", root / "home"
+    belief.mkdir()
+    os.environ.update(pretend(belief, rate=rate), QUEUECTL_HOME=str(home))
+    os.environ.pop("QUEUECTL_DB", None)
+    exec((belief / "sitecustomize.py").read_text(), {})  # here, too: all must agree on the time
+    from queuectl.errors import StorageError
+    from queuectl.queue import Queue
+
+    with Queue(str(home)) as queue:
+        for name, value in {**SETTINGS, "keep_completed": keep}.items():
+            queue.set(name, value)
+        worker = [sys.executable, "-X", "utf8", str(ROOT / "queuectl" / "worker.py"), "--name"]
+        workers = [subprocess.Popen([*worker, name], cwd=root) for name in WORKERS]
+        try:
+            began, minute, sampled = time.monotonic(), 0, 0.0
+            print(" hours  memory  files  database  outputs  worker logs    jobs  waiting")
+            while (passed := time.monotonic() - began) < hours * 3600:
+                while minute <= passed // 60:
+                    wave = [COMMANDS[(minute * jobs + number) % len(COMMANDS)] for number in range(jobs)]
+                    with suppress(StorageError):  # a minute of waiting for a lock is soon over here
+                        queue.enqueue_all([{"command": command} for command in wave])
+                        minute += 1
+                if passed >= sampled:
+                    sampled += hours * 3600 / 48
+                    counts = queue.counts()
+                    sample = take(passed / 3600, home, [one.pid for one in workers], counts)
+                    print(as_line(sample), flush=True)
+                    yield sample
+                time.sleep(0.01)
+        finally:
+            for one in workers:
+                one.terminate()
+            for one in workers:
+                one.wait()
+
+
+def take(hours: float, home: Path, pids: Sequence[int], counts: dict[str, int]) -> Sample:
+    page = os.sysconf("SC_PAGE_SIZE")
+    return Sample(
+        hours,
+        max(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for pid in pids),
+        max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
+        size(home, "queuectl.db*"),
+        size(home / "logs", "job-*"),
+        size(home / "logs", "worker-*.log*"),
+        sum(counts.values()),
+        counts["pending"] + counts["failed"],
+    )
+
+
+def size(directory: Path, pattern: str) -> int:
+    total = 0
+    for path in directory.glob(pattern):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:  # tidied up at this moment
+            continue
+    return total
+
+
+def as_line(sample: Sample) -> str:
+    megabytes = [f"{getattr(sample, name) / MEGABYTE:.1f}" for name in ("memory", "database", "outputs", "worker_logs")]
+    memory, database, outputs, logs = megabytes
+    return (
+        f"{sample.hours:6.1f} {memory:>7} {sample.files:>6} {database:>9} {outputs:>8} {logs:>12} "
+        f"{sample.jobs:>7,} {sample.waiting:>8,}"
+    )
+
+
+def grown(samples: Sequence[Sample]) -> list[str]:
+    """What is more in the last quarter than it was in the second; in the first everything fills up."""
+    quarter = len(samples) // 4
+    problems = []
+    for name in WATCHED:
+        before = median(getattr(sample, name) for sample in samples[quarter : 2 * quarter])
+        after = median(getattr(sample, name) for sample in samples[-quarter:])
+        if after > before + getattr(SLACK, name):
+            problems.append(f"{name} has grown from {before:,.0f} to {after:,.0f}")
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())
