@@ -299,6 +299,14 @@ def test_a_waiting_need_that_is_deleted_counts_as_cancelled(storage: Storage) ->
     assert totals(storage) == counted(storage)
 
 
+def test_jobs_that_wait_for_each_other_can_be_deleted_together(storage: Storage) -> None:
+    storage.add([new_job(id="a"), after("a", id="b"), after("b", id="c"), after("b", wanted="any", id="stays")])
+    chosen = [storage.glance(job_id) for job_id in "abc"]
+    assert storage.delete(chosen) == chosen
+    assert [job.id for job in storage.jobs(None, 9)] == order(storage) == ["stays"]
+    assert totals(storage)["cancelled"] == 0
+
+
 def test_a_need_that_has_ended_can_be_deleted_and_blocks_nobody(storage: Storage) -> None:
     storage.add([new_job(id="a"), new_job(id="b"), after("a", "b", id="last")])
     finish(storage, "a", DONE)

@@ -110,19 +110,22 @@ class Acts(Queues):
         """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
         counts = no_counts()
         deleted: list[Job] = []
+        needed: list[Job] = []
         with self.transaction() as moment:
             for job in sorted(jobs, key=attrgetter("seq")):
                 row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
                 if row is None:
                     continue
                 deleted.append(job)
+                if row[0]:
+                    needed.append(job)
                 counts[job.queue][job.state.value] -= 1
                 self.run("delete_runs", seq=job.seq)
                 self.run("delete_dependencies", seq=job.seq)
-                if row[0]:
-                    if not job.state.has_ended:
-                        self._settle(job.seq, job.id, State.CANCELLED, moment, counts)
-                    self.run("forget_needs", seq=job.seq)
+            for job in needed:  # now that who waited for one of them and was chosen, too, is gone and not cancelled
+                if not job.state.has_ended:
+                    self._settle(job.seq, job.id, State.CANCELLED, moment, counts)
+                self.run("forget_needs", seq=job.seq)
             self._count(counts)
         return deleted
 
