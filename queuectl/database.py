@@ -32,16 +32,16 @@ def database_url(home: Home) -> str:
 def configured(home: Home) -> str | None:
     """What `config set database` has written."""
     try:
-        with open(home.config_json, encoding="utf-8") as file:
-            text = file.read()
+        with open(home.config_json, "rb") as file:
+            written = file.read()
     except FileNotFoundError:
         return None
     import json
 
     try:
-        found = json.loads(text)["database"]
+        found = json.loads(written)["database"]
         return None if found is None else checked(found)
-    except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidInput):
         raise InvalidInput(
             f"{home.config_json} is damaged. Remove it, and set the database again: queuectl config set database URL"
         ) from None

@@ -138,10 +138,12 @@ def test_the_file_that_may_hold_a_password_is_its_owners_only(cli: Cli, server: 
         assert not any(secret in shown for secret in SECRETS)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"database": 5}', '{"database": "mysql://me:hunter2@x"}', "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "[" * 3_000, "\udcff", '{"database": 5}', '{"database": "mysql://me:hunter2@x"}', "{}"]
+)
 def test_a_damaged_file_is_named_with_what_to_do_and_not_quoted(cli: Cli, text: str) -> None:
     cli.ok("status")
-    (cli.home / "config.json").write_text(text)
+    (cli.home / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     done = cli("status")
     assert done.returncode == 2
     assert done.stderr == (
