@@ -279,6 +279,10 @@ COMMANDS = {
     "a setting without a value": (USAGE, ["config", "set", "priority"], "VALUE"),
     "max-retries abc": (USAGE, ["config", "set", "max-retries", "abc"], "max_retries cannot be 'abc'", "from 0"),
     "max-retries -1": (USAGE, ["config", "set", "max-retries", "-1"], "max_retries cannot be '-1'"),
+    **{
+        f"list by a {name} that is not UTF-8": (USAGE, ["list", f"--{name}", "\udcff"], f"--{name} is not valid UTF-8")
+        for name in ("label", "queue", "match")
+    },
     "a shell that is not UTF-8": (USAGE, ["config", "set", "shell", "\udcff"], "shell cannot be"),
 }
 

@@ -13,6 +13,7 @@ import click
 from queuectl import platforms, render
 from queuectl.cli.options import all_of
 from queuectl.errors import InvalidInput, QueueError
+from queuectl.fields import clean
 from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.selection import Selection
@@ -54,11 +55,16 @@ def selection(options: dict[str, Any]) -> Selection:
     older_than = options["older_than"]
     return Selection(
         state=State(options["state"]) if options["state"] else None,
-        queue=options["queue"],
-        label=options["label"],
-        match=options["match"],
+        queue=given(options, "queue"),
+        label=given(options, "label"),
+        match=given(options, "match"),
         older_than_seconds=None if older_than is None else parse_duration(older_than),
     )
+
+
+def given(options: dict[str, Any], name: str) -> str | None:
+    """Text that a database can be asked for."""
+    return None if options[name] is None else clean(f"--{name}", options[name])
 
 
 def none(wanted: Selection) -> str:
