@@ -16,6 +16,7 @@ DELETE FROM meta WHERE name = :name;
 -- for more or less; an appointment on the wall clock (a pending job's run_at) stays where it is
 UPDATE jobs SET
     since_at = since_at + :delta,
+    started_at = CASE WHEN state = 'processing' THEN started_at + :delta ELSE started_at END,
     rank = CASE WHEN rank > {promoted} THEN rank + :millis * :delta ELSE rank END,
     due_at = CASE WHEN state = 'failed' THEN due_at + :delta ELSE due_at END,
     run_at = CASE WHEN state = 'failed' THEN run_at + :delta ELSE run_at END
@@ -198,7 +199,7 @@ SELECT dependents FROM jobs WHERE seq = :seq {for_update};
 -- back_off: it will be tried again at run_at; the time it ran does not count as waiting
 UPDATE jobs SET
     state = 'failed', lost = :lost, run_at = :run_at, due_at = :run_at, updated_at = :now, finished_at = :now,
-    since_tick = since_tick + :tick - started_tick, since_at = since_at + :ran_millis, started_tick = NULL,
+    since_tick = since_tick + :tick - started_tick, since_at = since_at + :now - started_at, started_tick = NULL,
     duration_seconds = :duration_seconds, exit_code = :exit_code, error_message = :error_message,
     output = :output, stderr = :stderr
 WHERE seq = :seq AND lease = :lease AND state = 'processing';
@@ -206,8 +207,8 @@ WHERE seq = :seq AND lease = :lease AND state = 'processing';
 -- put_back: the run was ended or lost through no fault of the job's: in line again where it stood, with no try lost
 UPDATE jobs SET
     state = 'pending', attempts = attempts - 1, lost = :lost, updated_at = :now, finished_at = NULL,
-    since_tick = since_tick + :tick - started_tick, since_at = since_at + :ran_millis, started_tick = NULL,
-    rank = :ticks * (since_tick + :tick - started_tick) + :millis * (since_at + :ran_millis) - priority * :point,
+    since_tick = since_tick + :tick - started_tick, since_at = since_at + :now - started_at, started_tick = NULL,
+    rank = :ticks * (since_tick + :tick - started_tick) + :millis * (since_at + :now - started_at) - priority * :point,
     duration_seconds = :duration_seconds, exit_code = :exit_code, error_message = :error_message,
     output = :output, stderr = :stderr
 WHERE seq = :seq AND lease = :lease AND state = 'processing';

@@ -340,6 +340,22 @@ def test_an_appointment_keeps_to_the_wall_clock(storage: Storage, clock: SetCloc
 
 
 @only_sqlite
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_clock_that_is_set_during_a_run_changes_nothing_of_what_its_job_had_waited(
+    storage: Storage, clock: SetClock, is_lost: bool
+) -> None:
+    storage.set_setting("aging", "10m")
+    storage.add([new_job(max_retries=1, backoff_base=0.0)])
+    clock.pass_seconds(1200)
+    job = storage.claim("w")
+    assert job
+    clock.pass_seconds(60)
+    clock.be_set(+7200)
+    storage.lose(job, rebooted=False) if is_lost else storage.finish(job, Outcome(1, 59.9))
+    assert storage.job("1").waiting_time == 2
+    assert storage.glance("1").since_at == clock.now() - 1_200_000
+
+
 def test_the_order_by_waiting_time_survives_a_clock_that_is_set(storage: Storage, clock: SetClock) -> None:
     storage.set_setting("aging", "60s")
     [old] = storage.add([new_job(5)])

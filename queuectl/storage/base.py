@@ -331,7 +331,7 @@ class Storage(History):
                 dependents = self.one("dependents", seq=job.seq)
                 done = self.change("finish", dependents=dependents, **facts) > 0
         else:
-            facts.update(tick=moment.tick, ran_millis=round(outcome.duration_seconds * 1000), run_at=verdict.run_at)
+            facts.update(tick=moment.tick, run_at=verdict.run_at)
             if verdict.state is State.FAILED:
                 done = self.change("back_off", **facts) > 0
             else:
