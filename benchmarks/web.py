@@ -46,6 +46,7 @@ class Client:
     def __init__(self, url: str) -> None:
         found = re.search(r"http://([^:/]+):(\d+)/\?token=(\S+)", url)
         assert found is not None, url
+        self.address = found.groups()
         self._connection = http.client.HTTPConnection(found[1], int(found[2]), timeout=60)
         self._headers = {"Authorization": f"Bearer {found[3]}", "Content-Type": "application/json"}
 
