@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks import bulk, idle, latency, looking, postgres, startup, storage, throughput, web
+from benchmarks import bulk, idle, latency, looking, peers, postgres, startup, storage, throughput, web, web_load
 from benchmarks.disk import creation_seconds, sync_seconds
 from benchmarks.harness import QUICK, Figure, Scale, seconds
 from benchmarks.queues import Shelf
@@ -28,6 +28,7 @@ SUBJECTS: dict[str, Callable[[Scale, Shelf], Iterator[Figure]]] = {
     "idle": idle.measure,
     "looking": looking.measure,
     "web": web.measure,
+    "web_load": web_load.measure,
     "postgres": postgres.measure,
 }
 REACHED = {True: "yes", False: "NO", None: ""}
@@ -37,12 +38,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast queuectl is, as ratios.")
     parser.add_argument("--quick", action="store_true", help="small tables and few rounds, to try it out")
     parser.add_argument("--only", action="append", choices=SUBJECTS, metavar="NAME", help=", ".join(SUBJECTS))
+    parser.add_argument("--peers", action="store_true", help="against what people would use instead, and nothing else")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # the workers are to be ended
     with tempfile.TemporaryDirectory(prefix="queuectl-benchmark-") as root:
         compile_once(root)
         conditions = described(root, options.quick)
+        if options.peers:
+            print(f"{peers.compare(root, peers.QUICK if options.quick else peers.SCALE)}\n\n{footing(conditions)}")
+            return
         figures = list(measure(options.only or list(SUBJECTS), QUICK if options.quick else Scale(), Shelf(root)))
     if options.json:
         print(shapes.to_json({"conditions": conditions, "figures": [figure.as_json() for figure in figures]}))
@@ -91,8 +96,11 @@ def as_table(figures: list[Figure], conditions: dict[str, Any]) -> str:
         for figure in figures
     ]
     text = render.table(rows, ["measured side by side", "", "", "to reach", "reached", "medians"])
+    return f"{text}\n\n{footing(conditions)}"
+
+
+def footing(conditions: dict[str, Any]) -> str:
     return (
-        f"{text}\n\n"
         f"The disk under {conditions['directory']}: {seconds(conditions['sync_seconds'])} to sync, "
         f"{seconds(conditions['creation_seconds'])} to create a file. Python {conditions['python']}, "
         f"SQLite {conditions['sqlite']}, {conditions['cores']} cores, {conditions['platform']}."
