@@ -102,6 +102,9 @@ def fill(storage: Storage) -> None:
     storage.add([new_job(queue="gpu")])
     for name in ("nightly", "hourly"):
         storage.add_schedule(schedule(name, storage.clock.now()), HERE)
+    for minute in (29_800_000, 29_800_001):
+        with storage.transaction():
+            storage.run("add_sample", minute=minute)
     states = {job.state for job in storage.jobs(None, 100)}
     assert states == set(State) - {State.PROCESSING}
 

@@ -351,7 +351,7 @@ def test_a_schedule_that_knows_no_next_time_is_paused_and_says_why(storage: Stor
 def test_a_schedule_whose_queue_was_removed_goes_on_in_the_default_one(storage: Storage, clock: SetClock) -> None:
     storage.add_queue(QueueRow("gpu"))
     add(storage, queue="gpu")
-    storage.remove_queue(storage.queue("gpu"))
+    storage.remove_queue("gpu")
     clock.pass_seconds(15 * MINUTE)
     assert names(recurring.enqueue_due(storage)) == ["tick"]
     assert [job.queue for job in jobs(storage)] == ["default"]

@@ -327,6 +327,7 @@ PATHS: dict[str, dict[str, Any]] = {
         "Jobs, the newest first, or pending ones as they will run; a page at a time",
         answer_of({"jobs": JOBS, "cursor": or_null(STRING)}),
         {**SELECTORS, "limit": counted(1, 200), "cursor": STRING},
+        404,
     ),
     "/api/jobs/{job_id}": get("All about one job, with what it printed", ref("WholeJob"), {}, 404),
     "/api/jobs/{job_id}/output": get(
