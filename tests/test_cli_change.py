@@ -270,7 +270,7 @@ def test_an_edit_that_is_wrong_changes_nothing(cli: Cli) -> None:
     refused(cli("promote", "a"), 1, "Job 'a' is processing")
     assert {
         **job(cli, "a"),
-        **{key: before[key] for key in ("state", "attempts", "started_at", "updated_at", "worker")},
+        **{key: before[key] for key in ("state", "attempts", "started_at", "updated_at", "worker", "lease")},
     } == before
 
 

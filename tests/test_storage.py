@@ -356,6 +356,7 @@ def test_a_clock_that_is_set_during_a_run_changes_nothing_of_what_its_job_had_wa
     assert storage.glance("1").since_at == clock.now() - 1_200_000
 
 
+@only_sqlite
 def test_the_order_by_waiting_time_survives_a_clock_that_is_set(storage: Storage, clock: SetClock) -> None:
     storage.set_setting("aging", "60s")
     [old] = storage.add([new_job(5)])
