@@ -40,7 +40,7 @@ NOW = 1_790_000_000_000
 # What a command line can hold: bytes that need not be UTF-8, and no NUL.
 words = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20),
-    st.binary(max_size=12).map(lambda data: os.fsdecode(data.replace(b"\0", b""))),
+    st.binary(max_size=12).map(lambda data: data.replace(b"\0", b"").decode("utf-8", "surrogateescape")),
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("é" * 300),
