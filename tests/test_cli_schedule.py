@@ -170,7 +170,7 @@ def test_a_worker_that_sleeps_wakes_up_for_what_is_added_and_for_what_is_resumed
     cli = either
     cli.ok("worker", "start")
     eventually(lambda: workers(cli))
-    cli.ok("schedule", "add", "tick", "--every", "1s", "true")
+    cli.ok("schedule", "add", "tick", "--every", "1s", "exit 0")
     eventually(lambda: counts(cli)["completed"] >= 1)
     cli.ok("schedule", "pause", "tick")
     eventually(lambda: not counts(cli)["pending"] + counts(cli)["processing"])
@@ -180,8 +180,8 @@ def test_a_worker_that_sleeps_wakes_up_for_what_is_added_and_for_what_is_resumed
 
 
 def test_what_was_missed_while_no_worker_was_up_comes_when_one_is(cli: Cli) -> None:
-    cli.ok("schedule", "add", "made-up", "--every", "1h", "true")
-    cli.ok("schedule", "add", "left-out", "--every", "1h", "--missed", "skip", "true")
+    cli.ok("schedule", "add", "made-up", "--every", "1h", "exit 0")
+    cli.ok("schedule", "add", "left-out", "--every", "1h", "--missed", "skip", "exit 0")
     storage = open_queue(cli)
     storage.statement("UPDATE schedules SET next_at = next_at - :hours", {"hours": 5 * 3_600_000})
     storage.close()
@@ -194,9 +194,9 @@ def test_what_was_missed_while_no_worker_was_up_comes_when_one_is(cli: Cli) -> N
 
 
 def test_a_broken_schedule_kills_no_worker_makes_it_spin_nor_stops_the_others(cli: Cli) -> None:
-    cli.ok("schedule", "add", "broken", "--every", "1s", "true")
-    cli.ok("schedule", "add", "lost", "--cron", "* * * * *", "--tz", "UTC", "true")
-    cli.ok("schedule", "add", "whole", "--every", "1s", "true")
+    cli.ok("schedule", "add", "broken", "--every", "1s", "exit 0")
+    cli.ok("schedule", "add", "lost", "--cron", "* * * * *", "--tz", "UTC", "exit 0")
+    cli.ok("schedule", "add", "whole", "--every", "1s", "exit 0")
     storage = open_queue(cli)
     storage.statement("UPDATE schedules SET fields = :fields WHERE name = 'broken'", {"fields": '{"command": ""}'})
     storage.statement("UPDATE schedules SET tz = :tz, next_at = 0 WHERE name = 'lost'", {"tz": "Europe/Atlantis"})
