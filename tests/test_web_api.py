@@ -155,6 +155,12 @@ def test_output_is_shown_while_it_is_printed_and_after(cli: Cli, web: Web) -> No
     assert [output(f"lease={lease}")["lease"] for lease in (1, 2)] == [1, 2]
 
 
+def test_a_job_that_has_not_run_has_printed_nothing(cli: Cli, web: Web) -> None:
+    cli.ok("enqueue", "--id", "later", "--delay", "1h", "true")
+    found = web.get("/api/jobs/later/output")
+    assert (found.status, found.json["text"], found.json["size"], found.json["lease"]) == (200, "", 0, 0)
+
+
 def test_output_comes_in_parts_of_whole_letters(cli: Cli, web: Web) -> None:
     cli.ok("config", "set", "max-output", "1000000")
     (cli.cwd / "long").write_text("ä" * 150_000, encoding="utf-8")

@@ -70,7 +70,7 @@ def output(job_id: str) -> Response:
     queue = here().queue
     [found] = queue.named([known_id(job_id)])
     stream = ("stdout", "stderr").index(choice("stream", ("stdout", "stderr")))
-    lease = number("lease", found.lease, 1, FARTHEST)  # and not by its try: those begin anew when a job is retried
+    lease = number("lease", found.lease, 0, FARTHEST)  # and not by its try: those begin anew when a job is retried
     if lease != found.lease and lease not in {run.lease for run in queue.runs(found)}:
         raise TryNotFound(found.id, lease, "run")
     part = part_of_try(queue, found, lease, stream, number("offset", 0, -FARTHEST, FARTHEST), MOST_OUTPUT)

@@ -335,7 +335,7 @@ PATHS: dict[str, dict[str, Any]] = {
         ref("Output"),
         {
             "stream": {"type": "string", "enum": ["stdout", "stderr"]},
-            "lease": counted(1, 10**15 - 1),
+            "lease": counted(0, 10**15 - 1),
             "offset": counted(-(10**15 - 1), 10**15 - 1),
         },
         404,
