@@ -70,6 +70,8 @@ class Runner:
                 stopped = OUT_OF_TOUCH
             if stopped:
                 command.end(0 if stopped is OUT_OF_TOUCH else POLITE_SECONDS)
+            elif command.was_killed():
+                command.end(0)  # what it leaves behind is no daemon of its choice, and another try must not meet it
             exit_code = command.close()
         except BaseException:
             command.end(0)

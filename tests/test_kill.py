@@ -80,6 +80,15 @@ def test_a_guardian_that_was_killed_is_replaced_while_the_run_goes_on(cli: Cli) 
     eventually(lambda: not marked(cli), 5)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not say that a process was killed")
+def test_a_command_that_was_killed_leaves_nothing_that_its_next_try_could_meet(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--max-retries", "0", "setsid sleep 300 & sleep 300 & kill -9 $$")
+    eventually(lambda: state(cli, "1") == "dead")
+    assert job(cli, "1")["exit_code"] == 137
+    assert not marked(cli)
+
+
 def test_another_worker_puts_the_job_of_a_lost_one_back_within_seconds(cli: Cli) -> None:
     cli.ok("worker", "start", "--count", "2")
     cli.ok("enqueue", act("wait go"))

@@ -177,6 +177,11 @@ class Command:
         # The command itself is not reaped yet, so nobody else can have its pid, nor a session of that number.
         kill_marked(self.mark, self.pid)
 
+    def was_killed(self) -> bool:
+        """Whether the command, which has ended, was ended by a signal."""
+        found = os.waitid(os.P_PIDFD, self._handle, os.WEXITED | os.WNOWAIT)
+        return found is not None and found.si_code != os.CLD_EXITED
+
     def close(self) -> int:
         """The exit code, as a shell would give it: 128 + n for signal n."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
