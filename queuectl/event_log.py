@@ -17,6 +17,7 @@ from queuectl.job import Job
 from queuectl.tracing import trace_id
 
 MOST_BYTES, FILES_KEPT = 1_000_000, 3
+NO_FILE = -1  # writing to it fails, and that is let pass
 INFO, WARNING, ERROR = "INFO", "WARNING", "ERROR"
 
 # Each event: how grave it is, and how the text puts it, after the job and the try where it is of one. JSON has the same
@@ -127,6 +128,10 @@ class EventLog:
                     replace(f"{self.path}.{number}", f"{self.path}.{number + 1}")
             self._open()
         except OSError as error:
-            self._open()
+            try:
+                self._open()
+            except OSError:
+                self._file, self._size = NO_FILE, 0  # nothing is written any more, and the worker goes on
+                return
             self._rotate_at = self._size + MOST_BYTES  # each try costs the worker half a second
             self.say("log_not_rotated", error=str(error))

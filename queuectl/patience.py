@@ -29,15 +29,19 @@ class Patience:
         self._pause = self._retry_at = 0.0
         self._complaint, self._complained_at = "", 0.0
 
-    def insist(self, action: Callable[[], Result]) -> Result:
-        """Do it, however long the database cannot be used."""
+    def insist(self, action: Callable[[], Result], until_overdue: bool = False) -> Result:
+        """Do it, however long the database cannot be used; who was told to stop by a signal does not wait for that.
+
+        What came of a run is worth waiting for as long as the run itself might have gone on.
+        """
         while True:
             try:
                 result = action()
             except (StorageError, OSError) as error:
                 self.has_failed = True
                 pause = self._be_away(error)
-                if not self._storage.is_there() or self._stop.signals:
+                gives_up = self._stop.overdue if until_overdue else self._stop.signals
+                if gives_up or not self._storage.is_there():
                     raise
                 time.sleep(pause)
             else:

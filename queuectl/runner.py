@@ -124,20 +124,27 @@ class Spool:
     def __init__(self, home: Home, worker: str, stream: int) -> None:
         self._home = home
         self._stream = stream
-        self.path = home.spool(worker)[stream]
+        self.path = self._usual_path = home.spool(worker)[stream]
         self._make()
 
     def _make(self) -> None:
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         os.close(os.open(self.path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600))
-        self._file = os.open(self.path, os.O_RDONLY | BINARY)
+        self._file: int | None = os.open(self.path, os.O_RDONLY | BINARY)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            os.close(file)
 
     def open(self) -> int:
         """For a command to write to; it is empty, because whoever took from it last has emptied it."""
+        if self._file is None:
+            self._make()
         try:
             return os.open(self.path, FOR_WRITING)
         except FileNotFoundError:  # somebody has tidied up
-            os.close(self._file)
+            self._close()
             self._make()
             return os.open(self.path, FOR_WRITING)
 
@@ -146,29 +153,39 @@ class Spool:
 
         The file is empty afterwards: whoever follows the next run must not see what this one printed.
         """
-        size = os.lseek(self._file, 0, os.SEEK_END)
-        text = as_text(self._last(min(size, most)), CODE_PAGE, size > most) if size else ""
-        if size > most:
-            keep_as = self._home.kept(job.seq, job.lease)[self._stream]
-            text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
-            self._move(keep_as)
-        elif runs.is_written(self._file):
-            # What the command left behind goes on writing, but not into the next job's output.
-            aside = f"{self.path}.{time.time_ns()}"  # on Windows a removed file keeps its name while it is written to
-            self._move(aside)
-            remove(aside)
-        elif size:
-            with suppress(FileNotFoundError):
-                os.truncate(self.path, 0)
+        text = ""
+        assert self._file is not None
+        try:
+            size = os.lseek(self._file, 0, os.SEEK_END)
+            text = as_text(self._last(self._file, min(size, most)), CODE_PAGE, size > most) if size else ""
+            if size > most:
+                keep_as = self._home.kept(job.seq, job.lease)[self._stream]
+                self._move(keep_as)
+                text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
+            elif runs.is_written(self._file):
+                # What the command left behind goes on writing, but not into the next job's output.
+                aside = self._new_name()  # on Windows a removed file keeps its name while it is written to
+                self._move(aside)
+                remove(aside)
+            elif size:
+                with suppress(FileNotFoundError):
+                    os.truncate(self.path, 0)
+        except OSError as error:  # a disk that is full, or fails, is no reason to run the job again
+            text = f"[not all of it could be kept: {error.strerror}]\n{text}"
+            self._close()
+            self.path = self._new_name()
         return text
 
-    def _last(self, count: int) -> bytes:
-        os.lseek(self._file, -count, os.SEEK_END)
-        return os.read(self._file, count)
+    def _last(self, file: int, count: int) -> bytes:
+        os.lseek(file, -count, os.SEEK_END)
+        return os.read(file, count)
+
+    def _new_name(self) -> str:
+        return f"{self._usual_path}.{time.time_ns()}"
 
     def _move(self, to: str) -> None:
         """Give the file another name, and go on with a new one."""
-        os.close(self._file)  # Windows moves no file that is open here
+        self._close()  # Windows moves no file that is open here
         try:
             replace(self.path, to)
         except FileNotFoundError:
@@ -180,12 +197,13 @@ class Spool:
             copyfile(self.path, to)
             with suppress(OSError):
                 os.truncate(self.path, 0)
-            self.path = f"{self.path}.{time.time_ns()}"
+            self.path = self._new_name()
         self._make()
 
     def remove(self) -> None:
-        os.close(self._file)
-        remove(self.path)
+        self._close()
+        for path in {self.path, self._usual_path}:
+            remove(path)
 
 
 def cannot_start(job: Job, error: Exception) -> str:

@@ -6,6 +6,7 @@ import signal
 import time
 from typing import Any
 
+from queuectl.config import Settings
 from queuectl.event_log import EventLog
 from queuectl.storage import Storage
 
@@ -17,6 +18,9 @@ class StopRequest:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
+        self._grace_seconds = float(Settings().stop_grace)  # the setting, as it was when the database was last asked
+        self._granted_seconds = 0.0
+        self._is_told = False
         self.deadline: float | None = None
         self.signals = 0
 
@@ -24,26 +28,28 @@ class StopRequest:
         # A terminal that goes away may say so twice, and means it once.
         if number != HANG_UP or not self.signals:
             self.signals += 1
+            # A second signal means: at once.
+            self.ask(self._grace_seconds if self.signals == 1 else 0)
 
     def ask(self, grace_seconds: float) -> None:
         deadline = time.monotonic() + grace_seconds
-        if self.deadline is None:
-            self._log.say("worker_stopping", grace_seconds=grace_seconds)
-        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        if self.deadline is None or deadline < self.deadline:
+            self.deadline, self._granted_seconds = deadline, grace_seconds
 
     @property
     def asked(self) -> bool:
-        return self.deadline is not None or self.signals > 0
+        return self.deadline is not None
 
     @property
     def overdue(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def read(self, storage: Storage, worker: str) -> None:
-        """What signals and the database have said so far."""
-        if self.signals:
-            # A second signal means: at once.
-            self.ask(storage.settings().stop_grace if self.signals == 1 else 0)
+        """What the database says; and to the log, which no signal may write to, that it is time."""
         grace = storage.stop_grace(worker)
         if grace is not None:
             self.ask(grace)
+        if self.deadline is not None and not self._is_told:
+            self._is_told = True
+            self._log.say("worker_stopping", grace_seconds=self._granted_seconds)
+        self._grace_seconds = storage.known_settings.stop_grace

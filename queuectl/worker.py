@@ -6,7 +6,11 @@ It is started as a file, by `worker start`; what it has to say goes to its log.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it has nothing in hand yet, and simply ends
 
 if not __package__:  # started as a file: the package is to be found, and not what is in it
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -14,7 +18,6 @@ if not __package__:  # started as a file: the package is to be found, and not wh
 import argparse
 import gc
 import json
-import signal
 import time
 from functools import partial
 from typing import Any
@@ -101,7 +104,7 @@ class WorkerProcess:
         put_back = outcome.state is State.PENDING
         next_for = None if put_back or self.stop.asked else self.name
         try:
-            following = self.patience.insist(partial(self.storage.finish, job, outcome, next_for))
+            following = self.patience.insist(partial(self.storage.finish, job, outcome, next_for), until_overdue=True)
         except LeaseLost as error:
             self.log.say("job_refused", job, error=str(error))
             # It may have been stored the first time, and the answer lost with the connection.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +49,17 @@ def newest_line(cli: Cli) -> str:
 def documented() -> dict[str, set[str]]:
     rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", PAGE.replace("| |", "|  |"), re.MULTILINE)
     return {event: set(re.findall(r"`(\w+)`", keys)) for event, keys in rows}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no directory in which a file is open")
+def test_a_log_whose_directory_is_gone_keeps_nobody_from_working(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = EventLog(str(tmp_path / "logs" / "worker.log"))
+    shutil.rmtree(tmp_path / "logs")
+    log._rotate_at = 0
+    for _ in range(3):
+        log.say("worker_up", pid=7)
+    assert not (tmp_path / "logs").exists()
 
 
 def test_people_read_the_time_the_level_and_what_happened(log: EventLog) -> None:

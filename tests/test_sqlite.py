@@ -35,3 +35,14 @@ def test_who_has_waited_for_the_lock_leaves_no_garbage(tmp_path: Path, clock: Se
         waiting.rollback()
         waiting.close()
         holder.close()
+
+
+def test_a_copy_that_has_forgotten_to_write_ahead_learns_it_again(tmp_path: Path, clock: SetClock) -> None:
+    path, copy = str(tmp_path / "queuectl.db"), str(tmp_path / "copy.db")
+    SQLiteStorage(path, clock, "this boot").close()
+    original = sqlite3.connect(path)
+    original.execute("VACUUM INTO ?", [copy])
+    original.close()
+    storage = SQLiteStorage(copy, clock, "this boot")
+    assert storage.statement("PRAGMA journal_mode", {}).fetchone() == ("wal",)
+    storage.close()

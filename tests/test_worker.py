@@ -295,6 +295,21 @@ def test_files_that_somebody_tidied_away_cost_no_job_a_try(cli: Cli, tidied: str
     assert len(workers(cli)) == 1
 
 
+def test_output_that_cannot_be_kept_costs_no_job_its_result_and_no_worker_its_life(cli: Cli) -> None:
+    cli.ok("config", "set", "max-output", "10")
+    cli.ok("worker", "start")
+    (cli.home / "logs" / "job-1-1.stdout").mkdir()  # where the whole was to go
+    cli.ok("enqueue", act("say 0123456789abcdef"))
+    cli.ok("enqueue", act("say next"))
+    eventually(lambda: finished(cli, "2"))
+    found = job(cli, "1")
+    assert (found["state"], found["attempts"]) == ("completed", 1)
+    assert found["output"].startswith("[not all of it could be kept: ") and found["output"].endswith("\n789abcdef\n")
+    assert job(cli, "2")["output"] == "next\n"
+    cli.ok("worker", "stop")
+    assert not list((cli.home / "logs").glob("worker-*.std*"))
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of open files to set")
 def test_what_the_worker_is_short_of_costs_no_job_a_try(cli: Cli) -> None:
     cli.ok("worker", "start")
@@ -514,6 +529,23 @@ def test_a_signal_stops_a_worker_gently(cli: Cli, name: str) -> None:
     eventually(lambda: not lives(worker.pid))
     assert (cli.cwd / "finished").exists() and not (cli.cwd / "never").exists()
     assert not workers(cli)
+
+
+@needs_signals
+def test_ctrl_c_ends_a_worker_without_a_word_while_it_is_still_loading(cli: Cli, tmp_path: Path) -> None:
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "argparse.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "queuectl" / "worker.py"), "--name", "w-early", "--foreground"],
+        env={**cli.env, "PYTHONPATH": str(modules)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"loading\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == (b"", b"")
+    assert process.returncode == -signal.SIGINT
 
 
 @needs_signals

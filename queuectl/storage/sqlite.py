@@ -88,6 +88,8 @@ class SQLiteStorage(Storage):
         # One for all statements: nobody goes on reading what one has found after the next, and making one takes time.
         self._cursor = self._database.cursor()
         self._migrate()
+        if not os.path.exists(self.path + "-wal"):
+            self._use_log()
         if os.path.getsize(self.path + "-wal") > LONGEST_LOG:
             # Processes that come and go one at a time never see it restarted: each finds it as its own to replay.
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -98,7 +100,7 @@ class SQLiteStorage(Storage):
         if version == len(steps):
             return
         if version == 0:
-            self._execute("PRAGMA journal_mode = WAL")
+            self._use_log()
         self.begin(durable=True)
         try:
             version = self._schema_version()  # another process may have been first
@@ -117,6 +119,16 @@ class SQLiteStorage(Storage):
         except BaseException:
             self.rollback()
             raise
+
+    def _use_log(self) -> None:
+        """Write ahead, so that no reader waits for a writer; a copy that somebody made may have forgotten it."""
+        [mode] = self._execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StorageError(
+                f"{self.path}: SQLite cannot write ahead there. Is it on a network drive? "
+                "Set QUEUECTL_HOME to a directory on a local disk"
+            )
+        self._schema_version()  # only who reads makes the log
 
     def _schema_version(self) -> int:
         return int(self._execute("PRAGMA user_version").fetchone()[0])
