@@ -17,7 +17,7 @@ from queuectl.job import Job
 from queuectl.tracing import trace_id
 
 MOST_BYTES, FILES_KEPT = 1_000_000, 3
-NO_FILE = -1  # writing to it fails, and that is let pass
+NO_FILE, REOPEN_SECONDS = -1, 1.0  # writing to it fails, and that is let pass until there can be one again
 INFO, WARNING, ERROR = "INFO", "WARNING", "ERROR"
 
 # Each event: how grave it is, and how the text puts it, after the job and the try where it is of one. JSON has the same
@@ -55,6 +55,7 @@ class EventLog:
         self.is_json = False
         self._second = self._next_second = 0.0
         self._stamp = ""
+        self._missed_at = 0.0
         self._open()
 
     def _open(self) -> None:
@@ -84,6 +85,9 @@ class EventLog:
             self._show(line)
         data = line.encode("utf-8", "replace")
         try:
+            if self._file == NO_FILE and abs(now - self._missed_at) >= REOPEN_SECONDS:
+                self._missed_at = now
+                self._open()
             os.write(self._file, data)
         except OSError:
             return  # a full disk is no reason for a worker to fail

@@ -105,6 +105,25 @@ def test_every_event_is_documented_with_the_keys_that_its_text_needs() -> None:
         assert set(re.findall(r"%\((\w+)\)", text)) <= documented()[event], event
 
 
+def test_a_log_that_could_not_be_opened_again_is_tried_later(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    now = [1_790_000_000.0]
+    monkeypatch.setattr(event_log, "time", lambda: now[0])
+
+    def fail(*args: object) -> int:
+        raise OSError("too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr(os, "open", fail)
+        log._rotate()
+        log.say("worker_up", pid=1)
+    log.say("worker_up", pid=2)
+    now[0] += event_log.REOPEN_SECONDS
+    log.say("worker_up", pid=3)
+    assert [line.rpartition(" ")[2] for line in lines(log)] == ["3"]
+
+
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_a_long_log_is_rotated(log: EventLog, monkeypatch: pytest.MonkeyPatch, log_format: str) -> None:
     monkeypatch.setattr(event_log, "MOST_BYTES", 1000)
