@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
 import threading
 from pathlib import Path
 
+import pytest
 from conftest import SetClock
+from test_order import new_job
 
 from queuectl.storage.sqlite import SQLiteStorage
 
@@ -46,3 +49,16 @@ def test_a_copy_that_has_forgotten_to_write_ahead_learns_it_again(tmp_path: Path
     storage = SQLiteStorage(copy, clock, "this boot")
     assert storage.statement("PRAGMA journal_mode", {}).fetchone() == ("wal",)
     storage.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="making a link takes rights there that a user may not have")
+def test_the_file_may_be_a_link_to_where_there_is_room(tmp_path: Path, clock: SetClock) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "queuectl.db").symlink_to(tmp_path / "large" / "queue.db")
+    for _ in range(2):
+        storage = SQLiteStorage(str(tmp_path / "queuectl.db"), clock, "this boot")
+        storage.add([new_job()])
+        assert storage.is_there() and storage.size_bytes() > 0
+        storage.close()
+    assert (tmp_path / "queuectl.db").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large", "queuectl.db"]

@@ -59,7 +59,8 @@ class SQLiteStorage(Storage):
 
     def __init__(self, path: str, clock: Clock, boot_id: str) -> None:
         super().__init__(clock, boot_id)
-        self.path = path
+        # A link stays one: SQLite keeps its other files beside the file itself.
+        self.path = os.path.realpath(path) if os.path.islink(path) else path
         self.url = f"sqlite:///{path}"
         self._placed = Placed(self.sql)
         self._full: bool | None = None
