@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from act import act
-from conftest import ROOT, Cli, eventually
+from conftest import ROOT, SCRIPT, Cli, eventually
 from processes import guardian, job, kill, lives, marked, marks, open_queue, read_pid, state, workers
 
 from queuectl.home import Home
@@ -29,6 +29,9 @@ TREE = (
 )
 PARTS = ("worker", "guardian", "middle")
 COMBINATIONS = [order for size in (1, 2, 3) for order in itertools.permutations(PARTS, size)]
+
+
+STARTS_A_WORKER = "subprocess.Popen([*sys.argv[1:], 'worker', 'start']).wait()"
 
 
 def of_the_first_run(cli: Cli) -> list[int]:
@@ -78,6 +81,27 @@ def test_a_guardian_that_was_killed_is_replaced_while_the_run_goes_on(cli: Cli) 
     assert guardian(worker.pid).pid != first
     kill(worker.pid)
     eventually(lambda: not marked(cli), 5)
+
+
+@has_guardians
+def test_a_run_that_has_thrown_away_its_mark_does_not_outlive_its_worker_either(cli: Cli) -> None:
+    cli.ok("enqueue", "echo $$ > leader.new; mv leader.new leader; exec env -i sleep 300")
+    cli.ok("worker", "start")
+    eventually(lambda: read_pid(cli.cwd / "leader"))
+    leader = read_pid(cli.cwd / "leader")
+    eventually(lambda: psutil.Process(leader).name() == "sleep")
+    assert not marked(cli)
+    [worker] = workers(cli)
+    kill(worker.pid)
+    eventually(lambda: not lives(leader))
+
+
+@has_guardians
+def test_a_worker_whose_starter_ignores_that_children_end_waits_for_its_commands_all_the_same(cli: Cli) -> None:
+    start = f"import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); {STARTS_A_WORKER}"
+    subprocess.run([sys.executable, "-c", start, sys.executable, SCRIPT], env=cli.env, cwd=cli.cwd, timeout=60)
+    assert cli("run", "exit 3").returncode == 3
+    assert len(workers(cli)) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not say that a process was killed")
@@ -168,7 +192,7 @@ def test_workers_go_on_when_the_clock_is_set_back_an_hour(cli: Cli, tmp_path: Pa
     try:
         eventually(lambda: state(cli, "1") == "failed" and state(cli, "2") == "processing")
         offset.write_text("-3600000")
-        eventually(lambda: (cli.cwd / "tries").read_text().count("x") == 2, 15)
+        eventually(lambda: (cli.cwd / "tries").read_text().count("x") == 2, 300)
         assert state(cli, "2") == "processing"
         assert len(workers(cli)) == 2
         (cli.cwd / "go").touch()

@@ -25,13 +25,17 @@ from queuectl.platforms.posix import default_shell, start_time, stat_of
 from queuectl.platforms.shells import switches
 
 MARK = b"QUEUECTL_RUN"
-# Python ignores the first two, and whoever started the worker may ignore the others; a command expects none of it.
-RESTORED = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT]
+IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
+# Whoever started the worker may ignore the others; a command expects none of it.
+RESTORED = [*IGNORED_BY_PYTHON, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD]
 # How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
 SETTLE_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
-LEASE = 1024  # where in the guardian's page the end of the lease stands
+# What stands where in the guardian's page, after the mark: when the lease ends; the command that leads the run, and
+# when that was there; whether the guardian has ended the run because the lease was over.
+LEASE, LEADER, HAS_ENDED = 1024, 1032, 1048
 LEASE_LOOK_MILLIS = 100
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # in which /proc says when a process started
 ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 
@@ -99,7 +103,10 @@ class Family(NamedTuple):
 
 
 def _family(pid: int) -> Family | None:
-    stat = stat_of(pid)
+    try:
+        stat = stat_of(pid)
+    except PermissionError:  # where /proc hides other users' processes: it is no run of ours
+        return None
     return Family(int(stat[1]), int(stat[3]), stat[19]) if stat and stat[0] not in "ZX" else None
 
 
@@ -249,14 +256,20 @@ class Guardian:
     """
 
     def __init__(self, is_leased: bool = False) -> None:
+        # Whoever started the worker may ignore that children end; then nobody could be waited for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._is_leased = is_leased
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
-        self.pid = 0
         self._start()
 
     def _start(self) -> None:
         read_end, write_end = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(read_end)
+            os.close(write_end)
+            raise
         if pid == 0:
             try:
                 os.close(write_end)
@@ -274,32 +287,48 @@ class Guardian:
         poll = select.poll()
         poll.register(read_end)
         while not poll.poll(LEASE_LOOK_MILLIS if self._is_leased else None):
-            if self.is_overdue():
+            if self._lease_is_over():
+                self._page[HAS_ENDED] = 1  # first: whoever sees the run's end must know why
                 self._kill()
         self._kill()
 
     def _kill(self) -> None:
         mark = self._page[:LEASE].partition(b"\0")[0].decode()
         if mark:
-            kill_marked(mark)
+            kill_marked(mark, self._session())
+
+    def _session(self) -> int | None:
+        """The run's session, by which it is found also where it has lost its mark."""
+        leader, seen_at = struct.unpack_from("qd", self._page, LEADER)
+        started = start_time(leader) if leader else None
+        if started is not None and int(started) > seen_at * TICKS_A_SECOND:
+            return None  # it ended, and another process has its pid
+        return leader or None
 
     def watch(self, mark: str) -> None:
         """From now on this run must not outlive the worker."""
+        self._page[LEADER : HAS_ENDED + 1] = bytes(HAS_ENDED + 1 - LEADER)
         text = mark.encode() + b"\0"
         self._page[: len(text)] = text
+
+    def follow(self, leader: int) -> None:
+        """The command of the run has started."""
+        struct.pack_into("qd", self._page, LEADER, leader, time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def extend(self, lease_ends: float) -> None:
         """The worker may go on until then; afterwards somebody else may have its job.
 
         By the clock that runs on while the machine sleeps: the others do not wait for it to wake up.
         """
-        self._page[LEASE : LEASE + 8] = struct.pack("d", lease_ends)
+        struct.pack_into("d", self._page, LEASE, lease_ends)
 
     def is_overdue(self) -> bool:
-        if not self._is_leased:
-            return False
-        lease_ends: float = struct.unpack("d", self._page[LEASE : LEASE + 8])[0]
-        return 0 < lease_ends < time.clock_gettime(time.CLOCK_BOOTTIME)
+        """Whether the run had to end, or must, because the lease was over; also if it was extended since."""
+        return self._is_leased and (self._page[HAS_ENDED] == 1 or self._lease_is_over())
+
+    def _lease_is_over(self) -> bool:
+        lease_ends: float = struct.unpack_from("d", self._page, LEASE)[0]
+        return self._is_leased and 0 < lease_ends < time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def release(self) -> None:
         """The run is over: what it left behind on purpose may live on."""
@@ -310,5 +339,6 @@ class Guardian:
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
                 return
-        os.close(self._write_end)
-        self._start()
+        pipe_of_the_dead = self._write_end
+        self._start()  # first: where it fails now it is tried again
+        os.close(pipe_of_the_dead)
