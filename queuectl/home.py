@@ -28,6 +28,12 @@ class Home:
         path = os.path.join(self.logs, f"worker-{worker}")
         return f"{path}.stdout", f"{path}.stderr"
 
+    def spools(self, worker: str) -> list[str]:
+        """All files that there are for them, those that were put aside included."""
+        from glob import escape, glob
+
+        return [path for usual in self.spool(worker) for path in glob(f"{escape(usual)}*")]
+
     def kept(self, seq: int, lease: int) -> tuple[str, str]:
         """Where the whole output of a run stays when it is too long for the job's row.
 

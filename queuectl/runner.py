@@ -27,7 +27,7 @@ TICK_SECONDS = 0.1
 POLITE_SECONDS = 3.0
 BINARY = getattr(os, "O_BINARY", 0)
 FOR_WRITING = os.O_WRONLY | os.O_APPEND | BINARY
-SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC)
+SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
 
 
 class Interruption(NamedTuple):
@@ -58,10 +58,10 @@ class Runner:
         self._guardian.watch(mark)
         try:
             command = self._start(job, environment, settings.shell, mark)
+            self._guardian.follow(command.pid)
         except (OSError, ValueError) as error:
             self._guardian.release()
-            # What the worker is short of is not the job's fault.
-            state = State.PENDING if getattr(error, "errno", None) in SHORT_OF else None
+            state = State.PENDING if self._is_ours(error) else None
             took = time.monotonic() - began
             return Outcome(None, took, reason=cannot_start(job, error), state=state, has_started=False)
         try:
@@ -101,6 +101,11 @@ class Runner:
         finally:
             os.close(stdout)
 
+    def _is_ours(self, error: Exception) -> bool:
+        """Whether it is no fault of the job's that it cannot be started, but what the worker is short of."""
+        ours = (self._stdout.path, self._stderr.path, os.path.dirname(self._stdout.path))
+        return isinstance(error, OSError) and (error.errno in SHORT_OF or error.filename in ours)
+
     def _wait(self, command: runs.Command, deadline: float | None, watch: Watch, timeout: int) -> Interruption | None:
         """Until the command ends by itself, or there is a reason to end it."""
         while True:
@@ -139,6 +144,8 @@ class Spool:
 
     def open(self) -> int:
         """For a command to write to; it is empty, because whoever took from it last has emptied it."""
+        if self.path != self._usual_path:
+            self._return()
         if self._file is None:
             self._make()
         try:
@@ -173,8 +180,18 @@ class Spool:
         except OSError as error:  # a disk that is full, or fails, is no reason to run the job again
             text = f"[not all of it could be kept: {error.strerror}]\n{text}"
             self._close()
-            self.path = self._new_name()
+            if not remove(self.path):  # whoever follows the next run must not see it
+                self.path = self._new_name()
         return text
+
+    def _return(self) -> None:
+        """To the usual name, under which others look for it, once nobody keeps that from being free."""
+        with suppress(OSError):
+            if os.path.exists(self._usual_path):
+                os.remove(self._usual_path)
+            self._close()
+            remove(self.path)
+            self.path = self._usual_path
 
     def _last(self, file: int, count: int) -> bytes:
         os.lseek(file, -count, os.SEEK_END)

@@ -18,14 +18,9 @@ import pytest
 from act import act, variable
 from conftest import ROOT, SCRIPT, Cli, eventually
 from processes import counts, job, kill, lives, marked, marks, open_queue, read_pid, state, workers
-from test_order import new_job
 
-from queuectl.clock import Clock
-from queuectl.home import Home
 from queuectl.platforms import boot_id, pid_space
-from queuectl.runner import Runner
 from queuectl.storage import Worker
-from queuectl.storage.sqlite import SQLiteStorage
 from queuectl.workers_file import entry
 
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="on Windows no signal reaches a worker")
@@ -146,34 +141,6 @@ def test_run_passes_bytes_on_as_they_are(cli: Cli) -> None:
         [sys.executable, SCRIPT, "run", act("show noise")], capture_output=True, env=cli.env, cwd=cli.cwd, timeout=60
     )
     assert shown.stdout == noise
-
-
-def test_the_spool_is_empty_before_the_next_job_is_claimed(cli: Cli, tmp_path: Path) -> None:
-    """Otherwise whoever follows the next job would see what this one printed."""
-    home = Home(str(tmp_path))
-    runner = Runner(home, "w", FakeGuardian())  # type: ignore[arg-type]
-    storage = SQLiteStorage(home.database, Clock(), "boot")
-    storage.add([new_job(command=act("say printed", "complain more"), cwd=str(tmp_path))])
-    claimed = storage.claim("w")
-    assert claimed
-    outcome = runner.run(claimed, "mark", dict(os.environ), storage.settings(), lambda: None)
-    assert (outcome.output, outcome.stderr) == ("printed\n", "more\n")
-    assert [Path(path).read_bytes() for path in home.spool("w")] == [b"", b""]
-    runner.close()
-    storage.close()
-
-
-class FakeGuardian:
-    """In a test's own process nothing is to be guarded: a real one would be a fork of pytest."""
-
-    def watch(self, mark: str) -> None:
-        pass
-
-    def release(self) -> None:
-        pass
-
-    def is_overdue(self) -> bool:
-        return False
 
 
 # --- what a command gets ---
