@@ -273,7 +273,7 @@ DELETE FROM dependencies WHERE seq = :seq;
 DELETE FROM dependencies WHERE needs = :seq;
 
 -- delete: only while it is still what it was when the user chose it, and never under a worker's hands
-DELETE FROM jobs WHERE seq = :seq AND state = :state AND state <> 'processing' RETURNING dependents;
+DELETE FROM jobs WHERE seq = :seq AND state = :state AND state <> 'processing' RETURNING {job};
 
 -- looking
 
@@ -434,6 +434,12 @@ UPDATE workers SET idle = :idle WHERE name = :name;
 
 -- remove_worker: it is gone
 DELETE FROM workers WHERE name = :name;
+
+-- heard_at: when a worker last said that it lives; it says nothing more until the transaction ends
+SELECT heartbeat_at FROM workers WHERE name = :name {for_update};
+
+-- remove_dead: it is gone, if nothing was heard of it since it was taken for dead
+DELETE FROM workers WHERE name = :name AND heartbeat_at = :heartbeat_at;
 
 -- held_by: what a worker has in hand
 SELECT {job} FROM jobs WHERE state = 'processing' AND state <> 'pending' AND worker = :worker;

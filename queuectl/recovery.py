@@ -11,7 +11,7 @@ from queuectl.home import Home
 from queuectl.job import Job, Verdict
 from queuectl.liveness import MISSED_HEARTBEATS, Condition, conditions, is_here
 from queuectl.platforms import runs
-from queuectl.storage import Storage
+from queuectl.storage import Storage, Worker
 
 
 class Recovered(NamedTuple):
@@ -32,21 +32,22 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
         for job in storage.held_by(worker.name):
             if found is Condition.LOST and is_here(worker):
                 runs.kill_marked(run_mark(storage, job))
-            _put_back(storage, job, found is Condition.REBOOTED, recovered)
-        storage.remove_worker(worker.name)
-        for path in home.spool(worker.name):
-            remove(path)
+            _put_back(storage, job, found is Condition.REBOOTED, worker, recovered)
+        if storage.remove_dead(worker):
+            for path in home.spools(worker.name):
+                remove(path)
     # A worker that was taken for dead may claim once more before it hears of it, and die before it has joined again.
     for job in storage.orphans():
         if storage.clock.now() - job.updated_at > silence * 1000 and storage.connected_seconds() >= silence:
             runs.kill_marked(run_mark(storage, job))
-            _put_back(storage, job, False, recovered)
+            _put_back(storage, job, False, None, recovered)
     return recovered
 
 
-def _put_back(storage: Storage, job: Job, rebooted: bool, recovered: list[Recovered]) -> None:
+def _put_back(storage: Storage, job: Job, rebooted: bool, worker: Worker | None, recovered: list[Recovered]) -> None:
+    """Unless the worker has been heard of since it was taken for dead, or somebody else was first."""
     with contextlib.suppress(LeaseLost):
-        recovered.append(Recovered(job.worker or "", job, storage.lose(job, rebooted)))
+        recovered.append(Recovered(job.worker or "", job, storage.lose(job, rebooted, worker)))
 
 
 def run_mark(storage: Storage, job: Job) -> str:

@@ -284,13 +284,14 @@ class Machine(RuleBasedStateMachine):
     def lose(self, worker: str, how: str) -> None:
         held = self.storage.held_by(worker)
         assert [job.seq for job in held] == self.model.held_by(worker)
+        [judged] = [row for row in self.storage.workers() if row.name == worker]
         for job in held:
-            verdict = self.storage.lose(job, rebooted=how == "rebooted")
+            verdict = self.storage.lose(job, how == "rebooted", judged)
             self.model.conclude(job.seq, how)
             assert verdict.state.value == self.model.rows[job.seq].state
         if worker in self.in_hand:
             self.late.append(self.in_hand.pop(worker))
-        self.storage.remove_worker(worker)
+        assert self.storage.remove_dead(judged)
         del self.model.workers[worker]
         self.own.pop(worker).close()
         assert not self.storage.heartbeat(worker, 1)

@@ -575,6 +575,35 @@ def test_a_worker_that_was_taken_for_dead_hears_of_it(storage: Storage, clock: S
     assert not storage.heartbeat("w", 2)
 
 
+def test_a_worker_that_was_heard_of_since_it_was_taken_for_dead_keeps_its_job(
+    storage: Storage, clock: SetClock
+) -> None:
+    storage.add_worker(worker("w", clock.now()))
+    [judged] = storage.workers()
+    clock.pass_seconds(1)
+    assert storage.heartbeat("w", 0)
+    storage.add([new_job()])
+    claimed = storage.claim("w")
+    assert claimed
+    with pytest.raises(LeaseLost):
+        storage.lose(claimed, False, judged)
+    assert not storage.remove_dead(judged)
+    assert storage.held_by("w") == [claimed]
+    [judged] = storage.workers()
+    assert storage.lose(claimed, False, judged).state is State.PENDING
+    assert storage.remove_dead(judged) and not storage.workers()
+
+
+def test_the_job_of_a_worker_that_has_joined_again_is_nobody_elses(storage: Storage, clock: SetClock) -> None:
+    storage.add([new_job()])
+    claimed = storage.claim("w")
+    assert claimed and storage.orphans() == [claimed]
+    storage.add_worker(worker("w", clock.now()))
+    with pytest.raises(LeaseLost):
+        storage.lose(claimed, False)
+    assert storage.held_by("w") == [claimed]
+
+
 @only_sqlite
 def test_changes_of_others_are_noticed_and_ones_own_are_not(connect: Connect) -> None:
     storage, other = connect(), connect()

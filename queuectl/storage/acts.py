@@ -116,8 +116,9 @@ class Acts(Queues):
                 row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
                 if row is None:
                     continue
+                job = as_job(row)  # as it was in the end: its queue may have been edited since
                 deleted.append(job)
-                if row[0]:
+                if job.dependents:
                     needed.append(job)
                 counts[job.queue][job.state.value] -= 1
                 self.run("delete_runs", seq=job.seq)

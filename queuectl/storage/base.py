@@ -292,9 +292,14 @@ class Storage(History):
         return following
 
     @insistent
-    def lose(self, job: Job, rebooted: bool) -> Verdict:
-        """The job's worker died: put the job back, or make it dead if it takes its workers down with it."""
+    def lose(self, job: Job, rebooted: bool, worker: Worker | None = None) -> Verdict:
+        """The job's worker died: put the job back, or make it dead if it takes its workers down with it.
+
+        Refused where the worker was heard of since it was taken for dead, as it was found then; None: it was unknown.
+        """
         with self.transaction() as moment:
+            if self.one("heard_at", name=job.worker) != (worker and worker.heartbeat_at):
+                raise LeaseLost(job.id, job.lease)
             counts = no_counts()
             outcome = Outcome(None, max(0, moment.now - (job.started_at or moment.now)) / 1000)
             verdict = self._conclude(job, outcome, after_loss(job, rebooted), moment, counts)
@@ -369,6 +374,11 @@ class Storage(History):
     def remove_worker(self, name: str) -> None:
         with self.transaction():
             self.run("remove_worker", name=name)
+
+    def remove_dead(self, worker: Worker) -> bool:
+        """Unless it was heard of since it was taken for dead, as it was found then; or somebody else was first."""
+        with self.transaction():
+            return self.change("remove_dead", name=worker.name, heartbeat_at=worker.heartbeat_at) > 0
 
 
 def chance_for(job: Job) -> float:

@@ -63,7 +63,7 @@ class Queues(Transactions):
         overall = self.known_settings.rate_rule
         held_up = [queue for queue in self.open_queues() if overall or queue.rate]
         if held_up:
-            soonest = self._any_start_at(now)
+            soonest = max(now, self._any_start_at(now))
             found += [max(soonest, self._start_at(queue, now)) for *_, queue in self._heads(held_up)]
         first = min(found)
         return None if first == inf else ceil(first)
