@@ -49,7 +49,7 @@ def _make_its_own(home: Home, path: str) -> None:
     try:
         for worker in copy.workers():
             for job in copy.held_by(worker.name):
-                copy.lose(job, rebooted=True)
+                copy.lose(job, rebooted=True, worker=worker)
             copy.remove_worker(worker.name)
         for job in copy.orphans():
             copy.lose(job, rebooted=True)

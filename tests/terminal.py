@@ -18,6 +18,8 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
         self.process = process
         self._ours = ours
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
         self.shown = ""
 
     def until(self, text: str, seconds: float = 30) -> str:
@@ -36,7 +38,7 @@ class Terminal:
         return self.process.wait()
 
     def _read(self, seconds: float) -> bool:
-        if not select.select([self._ours], [], [], seconds)[0]:
+        if not self._poll.poll(seconds * 1000):
             return False
         try:
             part = os.read(self._ours, 65536)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -70,6 +71,7 @@ class Done(NamedTuple):
 @pytest.fixture(scope="module")
 def call(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Done]]:
     """queuectl in this process, with a home of its own: what `main` does, but for leaving."""
+    gc.enable()  # the command line has switched it off, because it leaves at once; here it would keep all files open
     root = tmp_path_factory.mktemp("fuzz")
     before = os.getcwd()
     os.chdir(root)
