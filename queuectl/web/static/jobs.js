@@ -7,7 +7,7 @@ import { field } from "./fields.js";
 import { count, number } from "./format.js";
 import { live, oneAtATime } from "./live.js";
 import { STATES, button, card, choices, empty, failure, loading } from "./parts.js";
-import { address, replace } from "./router.js";
+import { address, here, replace } from "./router.js";
 import { jobTable } from "./rows.js";
 
 const PAGE = 50;
@@ -180,13 +180,24 @@ function stateChoices(wanted) {
 }
 
 let typing = 0;
+let typed = {}; // in the fields of the form, and not yet in the address
+
+/** Changes what the address says by then: a link may have been followed meanwhile, and another field been changed. */
+function follow(name) {
+  return (event) => {
+    typed[name] = event.target.value.trim();
+    clearTimeout(typing);
+    typing = setTimeout(goToTyped, event.type === "input" ? TYPING_MS : 0);
+  };
+}
+
+function goToTyped() {
+  const { path, filters } = here();
+  if (path[0] === "jobs") replace(address("jobs", { ...filters, cursor: "", ...typed }));
+  typed = {};
+}
 
 function filterForm(wanted) {
-  const follow = (name) => (event) => {
-    clearTimeout(typing);
-    const target = address("jobs", { ...wanted, [name]: event.target.value.trim() });
-    typing = setTimeout(() => replace(target), event.type === "input" ? TYPING_MS : 0);
-  };
   const text = (name) =>
     h("input", {
       type: "search",
