@@ -5,38 +5,38 @@ Where the test requirements are missing, they are installed into a virtual envir
 
 from __future__ import annotations
 
-import importlib.util
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv-test"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-MODULES = [
-    "click",
-    "tabulate",
-    "psutil",
-    "cronsim",
-    "tzlocal",
-    "flask",
-    "waitress",
-    "prometheus_client",
-    "pytest",
-    "xdist",
-    "hypothesis",
-    "psycopg",
-    *([] if os.name == "nt" else ["schemathesis", "playwright", "axe_playwright_python"]),
-]
 # Most tests wait for processes more than they compute, so more run at once than there are cores.
 ALL = ["tests", "-n", "4", "--dist", "loadfile"]
 
 
 def main() -> int:
-    python = sys.executable if all(map(importlib.util.find_spec, MODULES)) else own_python()
+    python = sys.executable if all(map(is_installed, required())) else own_python()
     arguments = sys.argv[1:] or ALL
     return subprocess.call([python, "-m", "pytest", *arguments], cwd=ROOT)
+
+
+def required() -> list[str]:
+    """The packages that the tests need on this platform."""
+    lines = [line for path in REQUIREMENTS for line in path.read_text().splitlines()]
+    needed = [line for line in lines if f'sys_platform {"!=" if os.name == "nt" else "=="} "win32"' not in line]
+    return [re.split(r"[<>=;\[]", line)[0] for line in needed]
+
+
+def is_installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
 
 
 def own_python() -> str:

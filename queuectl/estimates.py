@@ -18,8 +18,8 @@ from queuectl.metrics import SAMPLE, percentile
 from queuectl.storage import COMMAND_LETTERS, EVERY_QUEUE, MOST_COUNTED, EndedRun, Storage, Turn
 from queuectl.times import Millis
 
-# How a run ends by itself. One that was stopped, lost or cancelled says nothing of how long the command takes.
 MOST_STEPS = 10_000
+# How a run ends by itself. One that was stopped, lost or cancelled says nothing of how long the command takes.
 REAL = {State.COMPLETED.value, State.FAILED.value, State.DEAD.value}
 
 
@@ -158,7 +158,7 @@ def foresee(
 ) -> Forecast:
     """Play the line through: each worker, when it is free, takes the next of its queues that may start then.
 
-    Who has a job in hand that nobody knows is never free, nor is that job's place in its queue.
+    A worker whose job has no expected end is never free, nor is that job's place in its queue.
     """
     expected: dict[int, Expected] = {}
     free_at: dict[str, float] = dict.fromkeys(workers, now)
@@ -166,11 +166,13 @@ def foresee(
     for job in running:
         seconds = typical.seconds(job)
         end = inf if seconds is None else (job.started_at or now) + round(seconds * 1000)
+        if end <= now:  # it takes longer than usual: nobody knows how much
+            end = inf
         if job.worker in free_at:
-            free_at[job.worker] = max(now, end)
+            free_at[job.worker] = end
         if job.queue in gates:
-            gates[job.queue].ends.append(max(now, end))
-        if now < end < inf:  # who is late may end at any time
+            gates[job.queue].ends.append(end)
+        if end < inf:
             expected[job.seq] = Expected(end_at=round(end))
     lines: defaultdict[str, deque[Turn]] = defaultdict(deque)
     for turn in line:

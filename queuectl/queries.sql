@@ -6,7 +6,7 @@
 -- meta: what is true of the whole queue
 SELECT name, value FROM meta;
 
--- set_meta: the first one to say it is right
+-- set_meta: the newest value counts
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- unset_meta: it is no longer so
@@ -115,7 +115,7 @@ INSERT INTO jobs (
 SELECT seq FROM jobs WHERE id = :id;
 
 -- owner_of_key: who waits or runs under this key
-SELECT seq, id, rank FROM jobs
+SELECT seq, id, rank, queue FROM jobs
 WHERE unique_key = :unique_key AND unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');
 
 -- needed: a job that so many more wait for; from now on it cannot end unnoticed until the transaction ends

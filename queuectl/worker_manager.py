@@ -80,13 +80,24 @@ class WorkerManager:
         for worker, job, verdict in recover(self.storage, self.home):
             self.tell(f"Worker {worker} was lost; its job {job.id} is {verdict.state}.")
         self._prune_logs()
-        begun = {name: self._spawn(name, queues) for name in (f"w-{os.urandom(3).hex()}" for _ in range(count))}
+        begun: dict[str, tuple[subprocess.Popen[bytes], bool]] = {}
         up: list[Worker] = []
+        failure: QueueError | OSError | None = None
         try:
-            for name, (process, _) in begun.items():
+            for name in (f"w-{os.urandom(3).hex()}" for _ in range(count)):
+                begun[name] = self._spawn(name, queues)
+        except OSError as error:
+            failure = error
+        for name, (process, _) in begun.items():
+            try:
                 up.append(self._wait_until_up(name, process))
-        finally:
-            self._enter(up)
+            except QueueError as error:
+                failure = failure or error
+        self._enter(up)  # those that are up go on, also where another is not
+        if failure is not None:
+            if up:
+                self.tell(f"{len(up)} of {count} workers are up.")
+            raise failure
         if not all(outlives for _, outlives in begun.values()):
             self.tell(MAY_END)
         return up
@@ -225,7 +236,9 @@ class WorkerManager:
         return list(found.values())
 
     def _waiting_for(self, left: list[Entry], seconds: float) -> str:
-        held = [job.id for target in left for job in self.storage.held_by(target.name)]
+        held: list[str] = []
+        with suppress(StorageError):  # whatever has become of the database, they are to stop
+            held = [job.id for target in left for job in self.storage.held_by(target.name)]
         jobs = f" to finish job {', '.join(held)}" if held else ""
         return f"Waiting for {len(left)} worker{'s' * (len(left) > 1)}{jobs}; {max(0, seconds):.0f} s left"
 

@@ -14,7 +14,7 @@ from test_storage import counted, totals
 from queuectl.errors import InvalidInput, WrongState
 from queuectl.fields import changes
 from queuectl.job import Job, Need, Outcome, State
-from queuectl.storage.base import Storage
+from queuectl.storage import QueueRow, Storage
 
 Connect = Callable[[], Storage]
 DONE = Outcome(0, 0.5, "out", "err")
@@ -286,6 +286,13 @@ def test_a_key_is_taken_while_its_job_waits_runs_or_backs_off(storage: Storage, 
     [fresh] = storage.add([new_job(unique_key="k")])
     assert fresh.is_new and fresh.id != first.id
     assert totals(storage) == counted(storage)
+
+
+def test_who_came_before_under_the_same_key_is_told_of_with_its_queue(storage: Storage) -> None:
+    storage.add_queue(QueueRow("gpu"))
+    storage.add([new_job(unique_key="k", queue="gpu")])
+    [again] = storage.add([new_job(unique_key="k")])
+    assert (again.is_new, again.queue) == (False, "gpu")
 
 
 def test_of_two_with_one_key_in_one_enqueue_the_first_stands_for_both(storage: Storage) -> None:

@@ -61,9 +61,11 @@ def test_each_worker_takes_the_next_when_it_is_free() -> None:
     assert found[5] == Expected(NOW + 18_000, NOW + 19_000)
 
 
-def test_who_is_late_may_end_at_any_time() -> None:
-    found = foresee(HISTORY, [a_job(1, "make", NOW - 60_000, "w")], [Turn(2, "make")], {"w": None}, NOW).expected
-    assert 1 not in found and found[2].start_at == NOW
+def test_behind_a_run_that_takes_longer_than_usual_nothing_is_expected() -> None:
+    late, line = a_job(1, "make", NOW - 60_000, "w"), [Turn(2, "make"), Turn(3, "make")]
+    assert foresee(HISTORY, [late], line, {"w": None}, NOW).expected == {}
+    beside = foresee(HISTORY, [late], line, {"w": None, "v": None}, NOW).expected
+    assert beside == {2: Expected(NOW, NOW + 20_000), 3: Expected(NOW + 20_000, NOW + 40_000)}
 
 
 def test_without_a_worker_nothing_is_expected_of_the_line() -> None:

@@ -36,7 +36,8 @@ from queuectl.home import Home
 from queuectl.job import Job, Need, NewJob, Outcome, State
 from queuectl.ranking import parse_aging
 from queuectl.recurrence import Rule
-from queuectl.storage import QueueRow, Storage, base
+from queuectl.storage import QueueRow, Storage
+from queuectl.storage import queues as storage_queues
 from queuectl.storage.rows import Worker
 from queuectl.tidying import tidy
 
@@ -580,7 +581,7 @@ class Machine(RuleBasedStateMachine):
 
 def run(new_database: Callable[[], str], examples: int, steps: int) -> None:
     steps = 100 if MANY else steps
-    with mock.patch.object(base, "DUE_BATCH", BATCH):
+    with mock.patch.object(storage_queues, "DUE_BATCH", BATCH):
         run_state_machine_as_test(lambda: Machine(new_database()), settings=budget(examples, stateful_step_count=steps))
 
 

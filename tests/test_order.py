@@ -15,7 +15,7 @@ from naive import NaiveQueue, Named, Row
 
 from queuectl.job import Job, Need, NewJob, Outcome, State
 from queuectl.ranking import parse_aging
-from queuectl.storage import base
+from queuectl.storage import queues as storage_queues
 from queuectl.storage.base import Storage
 from queuectl.storage.rows import QueueRow
 
@@ -204,7 +204,7 @@ def test_and_so_it_is_on_a_server(new_database: Callable[[], str], script: list[
 
 
 def compare(database: str, script: list[tuple[str, Any]]) -> None:
-    with mock.patch.object(base, "DUE_BATCH", BATCH):
+    with mock.patch.object(storage_queues, "DUE_BATCH", BATCH):
         both = Both(database)
         try:
             for name, argument in script:

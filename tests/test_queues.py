@@ -16,8 +16,8 @@ from test_order import new_job
 from queuectl.checking import check
 from queuectl.errors import DuplicateQueue, QueueError, QueueNotFound, WrongState
 from queuectl.job import Job, Outcome, State
-from queuectl.storage import QueueRow, Storage, base
-from queuectl.storage.base import Added
+from queuectl.storage import Added, QueueRow, Storage
+from queuectl.storage import queues as storage_queues
 from queuectl.storage.transactions import no_counts
 
 Connect = Callable[[], Storage]
@@ -314,7 +314,7 @@ def test_a_wave_of_jobs_that_come_due_in_a_full_queue_holds_up_nobody(gpu: Stora
     gpu.add([new_job(queue="gpu", run_at=clock.now() + 1000) for _ in range(10)])
     clock.pass_seconds(5)
     add(gpu, "default")
-    with mock.patch.object(base, "DUE_BATCH", 3):
+    with mock.patch.object(storage_queues, "DUE_BATCH", 3):
         assert claim(gpu).queue == "default"
         looks = 0
         while gpu.has_work():

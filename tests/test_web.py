@@ -41,6 +41,14 @@ def test_a_second_one_on_the_same_port_is_told_of_the_first(cli: Cli, start_web:
     assert done.stderr == f"Error: A dashboard of this queue runs there already: {web.url}\n"
 
 
+def test_of_two_dashboards_the_one_that_lives_is_told_of(cli: Cli, start_web: Callable[..., Web]) -> None:
+    first, second = start_web(), start_web()
+    first.process.terminate()
+    first.process.wait()
+    done = cli("web", "--port", str(second.port))
+    assert done.stderr == f"Error: A dashboard of this queue runs there already: {second.url}\n"
+
+
 def test_who_finds_another_program_on_its_port_is_told_what_to_do(cli: Cli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

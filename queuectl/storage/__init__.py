@@ -7,7 +7,8 @@ from queuectl.database import checked, database_url, is_postgres, sqlite_path
 from queuectl.errors import StorageError
 from queuectl.home import Home
 from queuectl.platforms import boot_id
-from queuectl.storage.base import Added, Occurrence, Storage
+from queuectl.storage.base import Storage
+from queuectl.storage.handing_in import Added, Occurrence
 from queuectl.storage.history import Sample
 from queuectl.storage.reading import MOST_COUNTED
 from queuectl.storage.rows import COMMAND_LETTERS, EVERY_QUEUE, EndedRun, Link, QueueRow, Run, Turn, Worker

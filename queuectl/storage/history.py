@@ -4,7 +4,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from queuectl.job import Job, State
-from queuectl.storage.schedules import Schedules
+from queuectl.storage.transactions import Transactions
 from queuectl.times import Millis
 
 LOOKED_AT = 100  # of the newest runs, for some after which the job was done
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
     running: int
 
 
-class History(Schedules):
+class History(Transactions):
     _sampled = 0  # the minute that is known to have its sample
 
     def recently_ended(self, limit: int) -> list[Job]:

@@ -15,6 +15,8 @@ from queuectl.storage.rows import EVERY_QUEUE, QueueRow
 from queuectl.storage.transactions import Moment, Transactions
 from queuectl.times import Millis
 
+# Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
+DUE_BATCH = 1_000
 HIGHEST = 2**63 - 1
 EVERYBODY = 1_000_000  # workers, to be woken
 STRAYED_MILLIS = 60_000  # more than two who claim at once can differ by
@@ -67,6 +69,10 @@ class Queues(Transactions):
             found += [max(soonest, self._start_at(queue, now)) for *_, queue in self._heads(held_up)]
         first = min(found)
         return None if first == inf else ceil(first)
+
+    def _admit(self, moment: Moment) -> None:
+        if moment.due is not None and moment.due <= moment.now:
+            self.run("admit", tick=moment.tick, now=moment.now, batch=DUE_BATCH, **moment.aging._asdict())
 
     def _take(self, worker: str, moment: Moment) -> Any:
         """The row of the next job, which is now this worker's; None if there is none that may start."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from queuectl.errors import DuplicateSchedule, ScheduleNotFound
-from queuectl.storage.acts import Acts
+from queuectl.storage.transactions import Transactions
 from queuectl.times import Millis
 
 
@@ -29,7 +29,7 @@ class Schedule(NamedTuple):
     note: str | None = None  # why no job came of the last occurrence
 
 
-class Schedules(Acts):
+class Schedules(Transactions):
     def schedules(self) -> list[Schedule]:
         """All of them, by name."""
         return [Schedule(*row) for row in self.run("schedules").fetchall()]

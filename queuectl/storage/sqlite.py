@@ -222,7 +222,10 @@ class SQLiteStorage(Storage):
         return [] if found == ["ok"] else found
 
     def copy_to(self, path: str, show: Callable[[int, int], None]) -> None:
-        copy = sqlite3.connect(path)
+        try:
+            copy = sqlite3.connect(path)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
         try:
             # What is read stays as it was when we began: otherwise each commit of somebody's would begin it anew.
             with self.snapshot():

@@ -19,7 +19,7 @@ from waitress.task import ErrorTask
 from queuectl.errors import QueueError
 from queuectl.files import remove
 from queuectl.home import Home
-from queuectl.web.address import Address, listen, running_file, tell_who_serves, token_of
+from queuectl.web.address import Address, listen, running_file, tell_who_serves, token_of, who_serves
 from queuectl.web.app import make_app
 from queuectl.web.guard import HEADERS, LARGEST_BODY, Guard
 from queuectl.web.here import Here
@@ -81,7 +81,8 @@ def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str,
         pass
     finally:
         ended.set()
-        remove(running_file(home))
+        if who_serves(home) in (None, address):  # or another dashboard has been started since
+            remove(running_file(home))
 
 
 def sample(here: Here, ended: threading.Event) -> None:

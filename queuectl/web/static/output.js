@@ -148,9 +148,10 @@ class Reading {
       }
       if (this.#offset === TAIL) this.#begin(found);
       this.#add(found.text);
+      const isStuck = found.offset === this.#offset; // the rest is a part of a letter, until more is printed
       this.#offset = found.offset;
       this.#lease = found.running ? found.lease : null;
-      if (found.offset < found.size) continue;
+      if (found.offset < found.size && !isStuck) continue;
       this.#isDone = !found.running;
       break;
     }
@@ -204,12 +205,11 @@ class Reading {
 async function download(id, { lease, stream }) {
   try {
     const pieces = [];
-    let offset = 0;
-    let size = 1;
-    while (offset < size) {
+    for (let offset = 0, isMore = true; isMore; ) {
       const found = await get(`${jobPath(id)}/output`, { lease, stream, offset });
       pieces.push(found.text);
-      ({ offset, size } = found);
+      isMore = offset < found.offset && found.offset < found.size;
+      offset = found.offset;
     }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob(pieces, { type: "text/plain" }));
