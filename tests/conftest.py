@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,9 @@ def storage(connect: Callable[[], Storage]) -> Storage:
     return connect()
 
 
+WINE_IS_BUSY = 1359  # "internal error": Wine's server now and then fails to start a process on a machine under load
+
+
 class Cli:
     """queuectl as a user runs it: a process of its own, with a home of its own."""
 
@@ -102,15 +106,14 @@ class Cli:
         self, *args: str, input: str | bytes | None = None, cwd: Path | None = None, timeout: float = 120, **env: str
     ) -> subprocess.CompletedProcess[str]:
         data = input.encode() if isinstance(input, str) else input
-        done = subprocess.run(
-            self.argv(args),
-            input=data,
-            stdin=subprocess.DEVNULL if data is None else None,
-            capture_output=True,
-            cwd=cwd or self.cwd,
-            env={**self.env, **env},
-            timeout=timeout,
-        )
+        given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if data is None else {"input": data}
+        given.update(capture_output=True, cwd=cwd or self.cwd, env={**self.env, **env}, timeout=timeout)
+        try:
+            done = subprocess.run(self.argv(args), **given)
+        except OSError as error:
+            if getattr(error, "winerror", None) != WINE_IS_BUSY:
+                raise
+            done = subprocess.run(self.argv(args), **given)
         out, err = (text(stream).replace(os.linesep, "\n") for stream in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
