@@ -28,14 +28,16 @@ class Rate(NamedTuple):
         return 100 if self.interval_millis < 1000 else 0
 
 
-RATE = r"(\d{1,7})\s*/\s*(s|sec|second|m|min|minute|h|hour)"
-RATE_ACCEPTED = "a rate such as 10/s, 100/m or 5/h (at most 1000/s), or nothing for none"
+NONE = "none"
+RATE = r"(\d{1,7})\s*/\s*(s|sec|seconds?|m|min|minutes?|h|hours?)"
+LETTERS = {seconds: letter for letter, seconds in UNIT_SECONDS.items()}
+RATE_ACCEPTED = "a rate such as 10/s, 100/m or 5/h (at most 1000/s), or none"
 
 
 @lru_cache(maxsize=64)
 def parse_rate(text: str) -> Rate | None:
     """None where there is no limit."""
-    if not text.strip():
+    if text.strip().lower() in ("", NONE):
         return None
     found = re.fullmatch(RATE, text.strip().lower(), re.ASCII)
     rate = Rate(int(found[1]), UNIT_SECONDS[found[2][0]]) if found else Rate(0, 1)
@@ -45,8 +47,9 @@ def parse_rate(text: str) -> Rate | None:
 
 
 def rate(text: str) -> str:
-    parse_rate(text)
-    return text.strip().lower()
+    """As it is stored and shown: 10/m, or nothing where there is none."""
+    found = parse_rate(text)
+    return f"{found.starts}/{LETTERS[found.seconds]}" if found else ""
 
 
 class Settings(NamedTuple):

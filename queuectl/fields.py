@@ -218,7 +218,7 @@ def check_words(line: str) -> None:
 
 
 def checked_codes(value: Any) -> str:
-    """Exit codes as a list, a number, or text with commas; a signal's is negative, and Windows has 32 bits of them."""
+    """Exit codes as a list, a number, or text with commas; -9 is signal 9, and Windows has 32 bits of them."""
     given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
     texts = [str(code).strip() for code in given]
     codes = [int(text) for text in texts if re.fullmatch(r"-?\d{1,10}", text, re.ASCII)]
@@ -226,6 +226,8 @@ def checked_codes(value: Any) -> str:
         raise InvalidInput(f"no_retry_on cannot be {brief(value)}. It takes exit codes, e.g. 2,64")
     if os.name == "nt":  # where -1 and 4294967295 are two names of one code
         codes = [code % 2**32 for code in codes]
+    else:  # a run that signal n ended has exit code 128 + n
+        codes = [128 - code if code < 0 else code for code in codes]
     return ",".join(dict.fromkeys(map(str, codes)))
 
 

@@ -72,7 +72,7 @@ class Housekeeping:
         if was_set or now >= self._realign_at:
             self._realign_at = now + REALIGN_SECONDS
             self._realign()
-        occurred = self._enqueue_due()
+        occurred = not self._stop.asked and self._enqueue_due()
         if now - self._recovered_at < RECOVER_SECONDS:
             return occurred
         self._recovered_at = now

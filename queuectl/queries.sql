@@ -167,6 +167,10 @@ WHERE rank IS NOT NULL AND rank > {promoted};
 -- head: the first in line of a queue
 SELECT rank, seq FROM jobs WHERE queue = :queue AND rank IS NOT NULL ORDER BY rank, seq LIMIT 1;
 
+-- behind: who stands next in a queue after this place
+SELECT rank, seq FROM jobs WHERE queue = :queue AND rank IS NOT NULL AND (rank, seq) > (:rank, :seq)
+ORDER BY rank, seq LIMIT 1;
+
 -- claim: the smallest rank of the queue is next, unless another queue's head is better (:most); from here on only who
 -- holds the new lease may say anything of the job
 UPDATE jobs SET
@@ -452,6 +456,9 @@ WHERE state = 'processing' AND state <> 'pending' AND NOT EXISTS (SELECT 1 FROM 
 
 -- schedules: all of them
 SELECT {schedule} FROM schedules ORDER BY name;
+
+-- schedule_fields: what the jobs of each were given
+SELECT name, fields FROM schedules ORDER BY name;
 
 -- schedule: one of them
 SELECT {schedule} FROM schedules WHERE name = :name;

@@ -13,7 +13,7 @@ from queuectl.times import Millis, parse_duration
 
 SHORTEST_SECONDS = 1.0
 CRON_FIELDS = 5
-# A cron time that has come does not come again when the clock is set back by less, as with Debian's cron.
+# A fixed cron time that has come does not come again when the clock is set back by less, as with Debian's cron.
 LEEWAY: Millis = 3 * 3600 * 1000
 
 
@@ -52,7 +52,8 @@ class Rule(NamedTuple):
 
     def is_astray(self, next_at: Millis, now: Millis) -> bool:
         """Whether an occurrence would come before the one that is taken for the next: the clock was set back."""
-        leeway = 0 if self.cron is None else LEEWAY
+        comes_often = self.cron is None or any(field.startswith("*") for field in self.cron.split()[:2])
+        leeway = 0 if comes_often else LEEWAY
         return next_at > self.next_after(now + leeway, next_at)
 
 
@@ -97,7 +98,7 @@ def zone_named(name: str) -> ZoneInfo | None:
 def local_zone() -> str:
     """The name of the user's own time zone, by which a cron line knows when the clocks will change."""
     wanted = os.environ.get("TZ", "").removeprefix(":").rpartition("zoneinfo/")[2]
-    if wanted:
+    if wanted and not wanted.startswith("/"):  # a file such as /etc/localtime has no name
         name: str | None = wanted
     else:
         from tzlocal import get_localzone_name

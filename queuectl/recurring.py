@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from queuectl.errors import InvalidInput, QueueError, ScheduleNotFound
+from queuectl.errors import InvalidInput, ScheduleNotFound
 from queuectl.fields import checked_id, parse
 from queuectl.job import Job, NewJob
 from queuectl.recurrence import Rule
@@ -20,14 +20,6 @@ from queuectl.tracing import begun
 
 RUN_ONCE, SKIP = "run-once", "skip"
 LATE_SECONDS = 60.0  # later than this an occurrence was missed
-NOT_HERE = ("id", "run_at", "depends_on", "after_any", "after_failed")
-
-
-def check_fields(fields: Mapping[str, Any]) -> None:
-    """Whether a job that recurs can have them."""
-    for key in NOT_HERE:
-        if key in fields:
-            raise InvalidInput(f"{key} does not go with a job that recurs. Leave it out")
 
 
 def add(
@@ -71,10 +63,7 @@ def resume(storage: Storage, name: str) -> Schedule:
 
 def run_now(storage: Storage, name: str) -> Added:
     """Enqueue its job once, now; when it comes next stays as it is."""
-    occurred = storage.occur_now(name, job_of(storage.schedule(name), storage))
-    if occurred.job is None:
-        raise QueueError(f"Schedule {name!r} was not run: {occurred.note}. Wait for it")
-    return occurred.job
+    return storage.occur_now(name, job_of(storage.schedule(name), storage))
 
 
 def last_job(storage: Storage, schedule: Schedule) -> Job | None:
@@ -112,7 +101,13 @@ def realign(storage: Storage) -> None:
 
 def job_of(schedule: Schedule, storage: Storage) -> NewJob:
     job = parse(json.loads(schedule.fields), storage.settings(), schedule.cwd, storage.clock.now())
-    return job._replace(traceparent=begun())
+    # The machine it was made on has read these; they may mean something else on this one.
+    return job._replace(command=schedule.command, cwd=schedule.cwd, traceparent=begun())
+
+
+def told_fields(schedule: Schedule) -> dict[str, Any]:
+    """What its job was given, as far as it may be shown: an environment may hold passwords."""
+    return {key: value for key, value in json.loads(schedule.fields).items() if key not in ("command", "env")}
 
 
 def rule_of(schedule: Schedule) -> Rule:
@@ -122,6 +117,7 @@ def rule_of(schedule: Schedule) -> Rule:
 def next_times(schedule: Schedule, now: Millis, count: int) -> list[Millis]:
     """When it comes, from its next occurrence on; none while it is paused."""
     found = [] if schedule.is_paused else [schedule.next_at]
-    while found and len(found) < count:
-        found.append(rule_of(schedule).next_after(max(found[-1], now), schedule.next_at))
+    with suppress(InvalidInput):  # it says why when its time comes
+        while found and len(found) < count:
+            found.append(rule_of(schedule).next_after(max(found[-1], now), schedule.next_at))
     return found

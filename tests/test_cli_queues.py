@@ -60,7 +60,7 @@ def test_a_queue_is_made_changed_paused_resumed_and_removed(cli: Cli) -> None:
         (["queue", "add", "gpu"], 1, "Queue 'gpu' exists already. To change it: queuectl queue set gpu"),
         (["queue", "add", "a b"], 2, "queue cannot be 'a b'"),
         (["queue", "add", "*"], 2, "queue cannot be '*'"),
-        (["queue", "add", "a", "--limit", "0"], 2, "--limit cannot be '0'. It takes a whole number from 1, or none"),
+        (["queue", "add", "a", "--limit", "0"], 2, "--limit cannot be '0'. It takes a whole number from 1 to 100000"),
         (["queue", "add", "a", "--rate", "fast"], 2, "rate cannot be 'fast'. It takes a rate such as 10/s"),
         (["queue", "set", "gpu"], 2, "Nothing to change. Name what is to be different: --limit 2"),
         (["queue", "set", "cpu", "--limit", "1"], 1, "No queue 'cpu'"),

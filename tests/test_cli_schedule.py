@@ -55,7 +55,7 @@ def test_the_users_own_time_zone_is_taken_where_none_is_named(cli: Cli) -> None:
 
 
 def test_list_shows_them_all_by_name(cli: Cli) -> None:
-    assert "Nothing recurs" in cli.ok("schedule", "list") and shown(cli, "schedule", "list") == []
+    assert "There are no schedules" in cli.ok("schedule", "list") and shown(cli, "schedule", "list") == []
     cli.ok("schedule", "add", "poll", "--every", "90m", "--", "curl", "a b")
     cli.ok("schedule", "add", "backup", "--cron", "0 0 * * *", "--tz", "UTC", "b.sh")
     cli.ok("schedule", "pause", "poll")
@@ -92,9 +92,9 @@ def test_list_and_status_end_with_what_comes_next(cli: Cli) -> None:
         (["x", "--cron", "0 2 * * *", "--tz", "Europe/Berlim", "true"], "Did you mean 'Europe/Berlin'"),
         (["x", "--every", "1h"], "No command"),
         (["a b", "--every", "1h", "true"], "name cannot be 'a b'"),
-        (["x", "--every", "1h", "--id", "mine", "true"], "id does not go with a job that recurs"),
-        (["x", "--every", "1h", "--after", "1", "true"], "depends_on does not go with a job that recurs"),
-        (["x", "--every", "1h", "--run-at", "2030-01-01", "true"], "run_at does not go"),
+        (["x", "--every", "1h", "--id", "mine", "true"], "No such option"),
+        (["x", "--every", "1h", "--delay", "1h", "true"], "No such option"),
+        (["x", "--every", "1h", "--run-at", "2030-01-01", "true"], "No such option"),
         (["x", "--every", "1h", "--priority", "11", "true"], "priority cannot be 11"),
         (["x", "--every", "1h", "--queue", "nope", "true"], "No queue 'nope'"),
         (["x", "--every", "1h", "--cwd", "nowhere", "true"], "No directory"),

@@ -294,12 +294,26 @@ def test_who_finds_the_best_just_being_taken_takes_the_next_of_any_queue(gpu: St
 
 
 @only_postgres
+def test_who_finds_two_heads_just_being_taken_takes_the_best_of_all_that_is_left(
+    gpu: Storage, connect: Connect
+) -> None:
+    add(gpu, "gpu", "mail", "mail")
+    add(gpu, *["mail"] * 20)
+    add(gpu, "gpu", priority=1)
+    first, second, third = connect(), connect(), connect()
+    with first.transaction() as moment, second.transaction() as same:
+        found = [first._claim("first", moment, no_counts()), second._claim("second", same, no_counts())]
+        found.append(claim(third))
+    assert [job.id for job in found if job] == ["1", "2", "3"], "24 of gpu is less urgent than all of mail"
+
+
+@only_postgres
 def test_who_finds_a_queue_full_holds_nobody_up_there(gpu: Storage, connect: Connect) -> None:
     gpu.set_queue("gpu", run_limit=1)
     gpu.set_queue("mail", run_limit=1)
     add(gpu, "gpu", "gpu", "mail")
     first, second = connect(), connect()
-    with first.transaction() as moment, mock.patch.object(first, "_start_at", side_effect=[-inf, inf, -inf, -inf]):
+    with first.transaction() as moment, mock.patch.object(first, "_start_at", side_effect=[-inf, inf, inf, -inf, -inf]):
         counts = no_counts()
         job = first._claim("first", moment, counts)
         assert job and job.queue == "mail", "gpu was open at first sight, and then full"

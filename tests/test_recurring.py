@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from queuectl import recurring
-from queuectl.errors import DuplicateSchedule, InvalidInput, QueueError, QueueNotFound, ScheduleNotFound
+from queuectl.errors import DuplicateSchedule, InvalidInput, QueueError, QueueNotFound, ScheduleNotFound, WrongState
 from queuectl.fields import parse
 from queuectl.job import Job, NewJob, Outcome, State
 from queuectl.recurrence import parse_rule
@@ -295,12 +295,6 @@ def test_a_name_has_one_schedule_and_a_wrong_name_is_told_the_nearest(storage: S
             add(storage, name)
 
 
-@pytest.mark.parametrize("key", recurring.NOT_HERE)
-def test_what_makes_sense_only_once_does_not_recur(key: str) -> None:
-    with pytest.raises(InvalidInput, match=f"{key} does not go with a job that recurs"):
-        recurring.check_fields({"command": "true", key: "x"})
-
-
 # --- what is broken keeps nobody from anything ---
 
 
@@ -348,15 +342,34 @@ def test_a_schedule_that_knows_no_next_time_is_paused_and_says_why(storage: Stor
     assert recurring.resume(storage, "broken").note is None
 
 
-def test_a_schedule_whose_queue_was_removed_goes_on_in_the_default_one(storage: Storage, clock: SetClock) -> None:
+def test_a_queue_is_not_removed_while_a_schedule_uses_it(storage: Storage) -> None:
     storage.add_queue(QueueRow("gpu"))
     add(storage, queue="gpu")
+    with pytest.raises(WrongState, match="'tick' go to queue 'gpu'"):
+        storage.remove_queue("gpu")
+    storage.remove_schedule("tick")
     storage.remove_queue("gpu")
+
+
+def test_a_schedule_whose_queue_is_gone_all_the_same_goes_on_in_the_default_one(
+    storage: Storage, clock: SetClock
+) -> None:
+    storage.add_queue(QueueRow("gpu"))
+    add(storage, queue="gpu")
+    with storage.transaction():
+        storage.run("remove_queue", name="gpu")
+        storage.run("settings_changed")
     clock.pass_seconds(15 * MINUTE)
     assert names(recurring.enqueue_due(storage)) == ["tick"]
     assert [job.queue for job in jobs(storage)] == ["default"]
     with pytest.raises(QueueNotFound):
         add(storage, "other", queue="gpu")
+
+
+def test_a_directory_of_another_system_is_left_as_it_is(storage: Storage) -> None:
+    add(storage)
+    for cwd in ("C:\\films", "/srv/films"):
+        assert recurring.job_of(storage.schedule("tick")._replace(cwd=cwd), storage).cwd == cwd
 
 
 def test_a_schedule_whose_directory_is_gone_makes_a_job_that_says_so_when_it_runs(

@@ -47,7 +47,7 @@ def new(**fields: Any) -> NewJob:
         (3, "3"),
         ([2, "64"], "2,64"),
         (4294967295, "4294967295"),
-        ("-9", "-9" if os.name != "nt" else "4294967287"),
+        ("-9", "137" if os.name != "nt" else "4294967287"),
     ],
 )
 def test_codes_are_given_as_a_number_a_list_or_with_commas(given: object, kept: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from queuectl.cli.hand_in import place_line, tell
-from queuectl.cli.options import command_of, describing, job_fields
+from queuectl.cli.options import command_of, describing, job_fields, timing
 from queuectl.cli.selecting import (
     AT_REST,
     DELETE,
@@ -97,6 +97,7 @@ def purge(limit: int | None, yes: bool, dry_run: bool, **options: Any) -> None:
 @click.argument("job_id", metavar="ID")
 @click.argument("command", nargs=-1)
 @describing
+@timing
 def edit(job_id: str, command: tuple[str, ...], line: str | None, **options: Any) -> None:
     """Change a job that waits: its command, priority, times and limits.
 

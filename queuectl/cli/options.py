@@ -25,7 +25,7 @@ def all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Fun
     return decorate
 
 
-# What `edit` takes, too. JSON takes the same names as keys; they are checked where JSON is.
+# What every job has, also one that recurs. JSON takes the same names as keys; they are checked where JSON is.
 describing = all_of(
     click.option("--command", "line", help="The command line, for those who would rather name it."),
     click.option("-p", "--priority", type=int, help="1 to 10; higher is sooner."),
@@ -35,8 +35,6 @@ describing = all_of(
     click.option("--jitter", type=float, help="Up to this part of the wait is added to it by chance; 0 to 1."),
     click.option("--no-retry-on", metavar="CODES", help="Exit codes that are not retried, e.g. 2,64."),
     click.option("--no-rerun", is_flag=True, default=None, help="Never start it twice, however it ends."),
-    click.option("--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."),
-    click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
     click.option("--cwd", help="The directory to run in, instead of this one."),
     click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
@@ -44,15 +42,25 @@ describing = all_of(
     click.option("--label", metavar="TEXT", help="A word to select it by."),
 )
 
+timing = all_of(
+    click.option("--run-at", help="Not before this time, e.g. 2027-01-31T02:00 (local unless it has an offset)."),
+    click.option("--delay", help="Not before this much time has passed, e.g. 90, 10m, 2h30m, 1d."),
+)
+
+adding = all_of(
+    click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
+    click.option("--strict", is_flag=True, help="Refuse what would only be warned of."),
+)
+
 # The options of `enqueue` and `run`.
 job_options = all_of(
     click.option("--id", help="A name of your own instead of a number."),
     describing,
+    timing,
     click.option("--after", "depends_on", multiple=True, metavar="ID", help="Once this job is completed."),
     click.option("--after-any", multiple=True, metavar="ID", help="Once this job has ended, however it did."),
     click.option("--after-failed", multiple=True, metavar="ID", help="Once this job is dead."),
-    click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
-    click.option("--strict", is_flag=True, help="Refuse what would only be warned of."),
+    adding,
 )
 
 

@@ -14,7 +14,7 @@ from queuectl.fields import checked_id
 from queuectl.queue import Queue
 from queuectl.storage import QueueRow
 
-NONE = "none"
+HIGHEST_LIMIT = 100_000
 
 
 @click.group()
@@ -120,15 +120,17 @@ def limits_of(limit: str | None, rate: str | None) -> dict[str, Any]:
     """The columns that the options change; what is not given stays."""
     changes: dict[str, Any] = {}
     if limit is not None:
-        changes["run_limit"] = None if limit == NONE else checked_limit(limit)
+        changes["run_limit"] = None if limit.lower() == config.NONE else checked_limit(limit)
     if rate is not None:
-        changes["rate_text"] = None if rate == NONE else config.rate(rate) or None
+        changes["rate_text"] = config.rate(rate) or None
     return changes
 
 
 def checked_limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 100_000):
-        raise InvalidInput(f"--limit cannot be {brief(text)}. It takes a whole number from 1, or none")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= HIGHEST_LIMIT):
+        raise InvalidInput(
+            f"--limit cannot be {brief(text)}. It takes a whole number from 1 to {HIGHEST_LIMIT}, or none"
+        )
     return int(text)
 
 

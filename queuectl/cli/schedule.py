@@ -8,8 +8,8 @@ import click
 
 from queuectl import recurring, render, shapes
 from queuectl.cli.hand_in import tell
+from queuectl.cli.options import adding, command_of, describing, job_fields
 from queuectl.cli.options import as_json as json_option
-from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.queue import Queue, captured_environment
 from queuectl.recurrence import parse_rule
 from queuectl.times import iso, short
@@ -41,7 +41,8 @@ def schedule() -> None:
     help="What becomes of occurrences that no worker was up for.",
 )
 @click.option("--overlap", is_flag=True, help="Also while the job of the last occurrence has not ended.")
-@job_options
+@describing
+@adding
 def add(
     name: str,
     command: tuple[str, ...],
@@ -66,7 +67,6 @@ def add(
     queue = Queue()
     rule = parse_rule(cron, every, tz, queue.storage.clock.now())
     fields = dict(job_fields(options), command=command_of(command, line))
-    recurring.check_fields(fields)
     job = queue.checked([fields], strict=strict, warn=tell)[0]
     made = recurring.add(queue.storage, name, rule, fields, job, captured_environment(), missed, overlap)
     click.echo(f"Schedule {made.name} comes next at {short(made.next_at)}.")
@@ -87,7 +87,7 @@ def list_schedules(as_json: bool) -> None:
     elif found:
         click.echo(render.schedule_table(found))
     else:
-        click.echo("Nothing recurs. Let something: queuectl schedule add --help")
+        click.echo("There are no schedules. Add one: queuectl schedule add --help")
 
 
 @schedule.command()
@@ -106,7 +106,11 @@ def show(name: str, as_json: bool) -> None:
     times = recurring.next_times(found, queue.storage.clock.now(), NEXT_SHOWN)
     if as_json:
         shape = shapes.schedule_json(found)
-        shape.update(last_job=last.id if last else None, next_times=[iso(at) for at in times])
+        shape.update(
+            fields=recurring.told_fields(found),
+            last_job=last.id if last else None,
+            next_times=[iso(at) for at in times],
+        )
         click.echo(shapes.to_json(shape))
         return
     facts = [
@@ -114,6 +118,7 @@ def show(name: str, as_json: bool) -> None:
         ("when", render.rule_text(found)),
         ("command", found.command),
         ("directory", found.cwd),
+        *((key.replace("_", " "), str(value)) for key, value in recurring.told_fields(found).items()),
         ("missed", found.missed),
         ("overlap", "yes" if found.may_overlap else "no"),
         ("last", short(found.last_at) + (f", job {last.id}: {last.state}" if last else "")),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound
+from queuectl.errors import DuplicateJob, InvalidInput, JobNotFound, WrongState
 from queuectl.job import DEFAULT_QUEUE, HIGHEST_PRIORITY, Need, NewJob, State
 from queuectl.storage.acts import Acts
 from queuectl.storage.schedules import Schedule, Schedules
@@ -187,11 +187,14 @@ class HandingIn(Acts, Schedules):
             return self._occur(held._replace(is_paused=paused, next_at=next_at, note=note), job, moment, counts)
 
     @insistent
-    def occur_now(self, name: str, job: NewJob) -> Occurrence:
+    def occur_now(self, name: str, job: NewJob) -> Added:
         """One more occurrence of a schedule, whatever its time."""
         counts = no_counts()
         with self.transaction() as moment:
-            return self._occur(self._held_schedule(name)._replace(note=None), job, moment, counts)
+            occurred = self._occur(self._held_schedule(name)._replace(note=None), job, moment, counts)
+            if occurred.job is None:
+                raise WrongState(f"Schedule {name!r} was not run: {occurred.note}. Wait for it")
+        return occurred.job
 
     def _occur(self, schedule: Schedule, job: NewJob | None, moment: Moment, counts: Counts) -> Occurrence:
         last = None if schedule.last_seq is None else self.glance_at(schedule.last_seq)

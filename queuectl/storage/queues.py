@@ -4,6 +4,7 @@ A queue that is paused or full delays nobody else: a claim compares the heads of
 start, and holds its queue's row while it looks again, so that no limit is exceeded however many claim at once.
 """
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 from typing import Any, NamedTuple
@@ -90,20 +91,24 @@ class Queues(Transactions):
         return row
 
     def _take_best(self, heads: Sequence[Head], facts: Mapping[str, Any]) -> Any:
-        """The best of these that may start; who stands behind one only if that is just being taken by somebody else."""
-        taken: list[QueueRow] = []
-        for number, (rank, _, queue) in enumerate(heads, 1):
-            if self._start_at(queue, facts["now"]) <= facts["now"]:
-                beyond = rank if taken else HIGHEST  # who stands behind the last may not be better than the others
-                row = self._take_from(queue, heads[number].rank if number < len(heads) else beyond, facts)
+        """Claim the best of these that may start; where another worker is just claiming it, the best of all the rest.
+
+        So a queue's next job takes the place of a head that could not be had, among the other heads by its rank.
+        """
+        line = list(heads)
+        while line:
+            head = line.pop(0)
+            if self._start_at(head.queue, facts["now"]) <= facts["now"]:
+                row = self._take_from(head.queue, head.rank, facts)
                 if row is not None:
                     return row
-                taken.append(queue)
-        rows = (self._take_from(queue, HIGHEST, facts) for queue in taken)
-        return next((row for row in rows if row is not None), None)
+                behind = self.run("behind", queue=head.queue.name, rank=head.rank, seq=head.seq).fetchone()
+                if behind is not None:
+                    insort(line, Head(behind[0], behind[1], head.queue))
+        return None
 
     def _take_from(self, queue: QueueRow, most: int, facts: Mapping[str, Any]) -> Any:
-        """The first of a queue, up to a rank; where it has limits, nobody else starts a job in it meanwhile."""
+        """Claim the first of a queue, up to a rank; where it has limits, nobody else starts a job in it meanwhile."""
         if not queue.is_bounded:
             return self.run("claim", queue=queue.name, most=most, **facts).fetchone()
         self.run("mark")
@@ -112,7 +117,7 @@ class Queues(Transactions):
         if self._start_at(queue, facts["now"]) <= facts["now"]:
             row = self.run("claim", queue=queue.name, most=most, **facts).fetchone()
         if row is None:
-            self.run("let_go")  # whoever waited for the next one and held this one would wait in a circle
+            self.run("let_go")  # holding this queue while waiting for the next one could deadlock
         elif queue.rate:
             self._has_started(queue.name, queue.rate, facts["now"])
         return row
@@ -179,10 +184,18 @@ class Queues(Transactions):
 
     def remove_queue(self, name: str) -> None:
         """Take away a queue in which nothing waits or runs; what has ended in it stays."""
+        from json import loads
+
         if name == DEFAULT_QUEUE:
             raise WrongState(f"The queue {name!r} is where jobs go that name none: it cannot be removed")
         with self.alone(), self.transaction():  # nobody puts a job there meanwhile
             self.queue(name)
+            for schedule, fields in self.run("schedule_fields").fetchall():
+                if loads(fields).get("queue") == name:
+                    raise WrongState(
+                        f"The jobs of schedule {schedule!r} go to queue {name!r}: it stays. "
+                        f"Take the schedule away first: queuectl schedule remove {schedule}"
+                    )
             left = sum(self.totals_by_queue()[name][state.value] for state in State if not state.has_ended)
             if left:
                 jobs = "1 job waits or runs" if left == 1 else f"{left:,} jobs wait or run"

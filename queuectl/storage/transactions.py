@@ -272,13 +272,15 @@ class Transactions(Reader):
     def set_setting(self, name: str, value: str | None) -> None:
         """Set a checked value, or go back to the default; a new aging rule ranks the line anew."""
         with self.transaction() as moment:
+            before = self.settings()
             if value is None:
                 self.run("unset_setting", name=name)
             else:
                 self.run("set_setting", name=name, value=value)
-            if name == "rate":
-                self.run("set_free_at", name=EVERY_QUEUE, free_at=0)
             self.run("settings_changed")
-            aging = self.settings().aging_rule
+            now = self.settings()
+            if now.rate != before.rate:
+                self.run("set_free_at", name=EVERY_QUEUE, free_at=0)
+            aging = now.aging_rule
             if aging != moment.aging:
                 self.run("rerank", **aging._asdict())
