@@ -26,7 +26,7 @@ def as_text(data: bytes, code_page: str | None, is_cut: bool = False) -> str:
 
 
 def _line(line: bytes, code_page: str) -> str:
-    """UTF-8 if it is that but for a slip: where it has more letters beyond ASCII than bytes that are none."""
+    """As UTF-8 if it has more letters beyond ASCII than bytes that are none; else in the code page."""
     text = line.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     whole = sum(letter > "\x7f" for letter in text) - broken

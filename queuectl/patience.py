@@ -25,14 +25,14 @@ class Patience:
         self._stop = stop
         self._log = log
         self.longest_pause = LONGEST_RETRY_SECONDS
-        self.has_failed = False  # something has: its answer may have been lost, and not what it was to do
+        self.has_failed = False  # an action has; it may have taken effect, and only its answer been lost
         self._pause = self._retry_at = 0.0
         self._complaint, self._complained_at = "", 0.0
 
     def insist(self, action: Callable[[], Result], until_overdue: bool = False) -> Result:
-        """Do it, however long the database cannot be used; who was told to stop by a signal does not wait for that.
+        """Retry until the database answers; give up once a signal has asked the worker to stop.
 
-        What came of a run is worth waiting for as long as the run itself might have gone on.
+        The outcome of a run is insisted on for as long as the run itself might have gone on (`until_overdue`).
         """
         while True:
             try:
@@ -50,7 +50,7 @@ class Patience:
                 return result
 
     def attempt(self, action: Callable[[], Result]) -> Result | None:
-        """Do it now or, while the database cannot be used, not at all: who asks has something else to do."""
+        """Try once; None while the database cannot be used, so that the caller can go on."""
         if time.monotonic() < self._retry_at:
             return None
         try:

@@ -587,7 +587,7 @@ def test_a_source_that_is_opened_again_after_the_move_is_a_queue_of_its_own(cli:
     cli.ok("db", "move", "--to", postgres)
     old = {"QUEUECTL_DB": f"sqlite:///{cli.home}/queuectl.db"}
     asked = cli("db", "reopen", input="n\n", **old)
-    assert asked.returncode == 1 and "would run there and here" in asked.stderr
+    assert asked.returncode == 1 and "would run in both places" in asked.stderr
     assert cli("enqueue", "true", **old).returncode == 1
     assert cli.ok("db", "reopen", "--yes", **old) == "The queue is open again.\n"
     assert cli.ok("db", "reopen", **old) == "The queue is open.\n"

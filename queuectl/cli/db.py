@@ -82,7 +82,9 @@ def reopen_queue(yes: bool) -> None:
     queue = Queue()
     if has_arrived(queue.storage) and not yes:
         to = queue.storage.meta()["moved_to"]
-        click.confirm(f"All jobs are in {to}, too, and would run there and here. Open it again?", abort=True, err=True)
+        click.confirm(
+            f"All jobs also exist in {to}, and would run in both places. Open it again?", abort=True, err=True
+        )
     click.echo("The queue is open again." if reopen(queue.storage) else "The queue is open.")
 
 

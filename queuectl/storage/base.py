@@ -55,7 +55,7 @@ class Storage(HandingIn, History):
     def lose(self, job: Job, rebooted: bool, worker: Worker | None = None) -> Verdict:
         """The job's worker died: put the job back, or make it dead if it takes its workers down with it.
 
-        Refused where the worker was heard of since it was taken for dead, as it was found then; None: it was unknown.
+        Refused (LeaseLost) if the worker has sent a heartbeat since `worker` was read; None: it has no row.
         """
         with self.transaction() as moment:
             if self.one("heard_at", name=job.worker) != (worker and worker.heartbeat_at):
@@ -136,7 +136,7 @@ class Storage(HandingIn, History):
             self.run("remove_worker", name=name)
 
     def remove_dead(self, worker: Worker) -> bool:
-        """Unless it was heard of since it was taken for dead, as it was found then; or somebody else was first."""
+        """Remove a dead worker's row, unless it has sent a heartbeat since `worker` was read, or the row is gone."""
         with self.transaction():
             return self.change("remove_dead", name=worker.name, heartbeat_at=worker.heartbeat_at) > 0
 

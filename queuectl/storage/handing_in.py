@@ -52,7 +52,7 @@ class HandingIn(Acts, Schedules):
     def add(self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None = None) -> list[Added]:
         """Store jobs, all or none, as one enqueue: they share one tick of the aging clock.
 
-        In the place of a job whose key another one waits or runs under stands that other one.
+        A job whose unique key is held by one that waits or runs is not stored; that one is returned in its place.
         """
         if not jobs:
             return []
@@ -94,13 +94,13 @@ class HandingIn(Acts, Schedules):
             changes = counts[row["queue"]]
             changes["pending"] += 1
             changes["event_enqueued"] += 1
-        # Of those that wait for their time somebody who sleeps must know, too: one of them may be the next that comes.
+        # A scheduled job wakes a worker, too: it may be due before the time until which all workers sleep.
         self.entered += sum(row["rank"] is not None for row in rows) + any(row["due_at"] is not None for row in rows)
         self._tie(edges, moment, counts)
         return rows
 
     def _without_doubles(self, jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[Added | int]]:
-        """The jobs that are to be stored; and for each that was handed in its place among them, or who has its key."""
+        """The jobs to store; and for each that was handed in, its index among them or the job that holds its key."""
         if not any(new.unique_key for new in jobs):
             return jobs, range(len(jobs))
         stored: list[NewJob] = []
@@ -120,7 +120,7 @@ class HandingIn(Acts, Schedules):
         return stored, stands_for
 
     def _edges(self, jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Edge]:
-        """What each job waits for, among those that are there and those that come with it; who waits is in no line."""
+        """The edges to stored jobs and to those that come along; a job with a need that is not met gets no rank."""
         refuse_circles(jobs)
         beside = {new.id: row for new, row in zip(jobs, rows) if new.id is not None}
         wanted = Counter(need.id for new in jobs for need in new.needs)
@@ -140,7 +140,7 @@ class HandingIn(Acts, Schedules):
         return edges
 
     def _needed(self, dependents: Mapping[str, int]) -> dict[str, tuple[dict[str, Any], State, Millis]]:
-        """By id the jobs that so many more are to wait for, what they are by now, and when they ended."""
+        """Lock the jobs that are needed and raise their number of dependents; by id: row, state and end."""
         numbers: dict[int, str] = {}
         for job_id in dependents:
             seq = self.one("seq_of", id=job_id)
@@ -157,7 +157,7 @@ class HandingIn(Acts, Schedules):
         return there
 
     def _tie(self, edges: Sequence[Edge], moment: Moment, counts: Counts) -> None:
-        """Store who waits for whom; who waits for what has ended otherwise is cancelled, as it would be later."""
+        """Store the edges; a job whose need has already ended in another way is cancelled at once."""
         facts = [
             dict(seq=edge.row["seq"], needs=edge.needed["seq"], wanted=edge.need.wanted, is_met=int(edge.is_met))
             for edge in edges
@@ -172,10 +172,10 @@ class HandingIn(Acts, Schedules):
     def occur(
         self, schedule: Schedule, following_at: Millis | None, job: NewJob | None, note: str | None = None
     ) -> Occurrence | None:
-        """The occurrence of a schedule that is due: of the first who comes, and None for all others.
+        """Take the occurrence of a schedule that is due: the first caller gets it, all others get None.
 
-        A job is enqueued, unless there is none to be made of it, as the note says, or that of the last occurrence has
-        not ended and they may not overlap. Where no other follows, the schedule is paused.
+        Its job is enqueued, unless none could be made (the note says why), or the job of the last occurrence has not
+        ended and they may not overlap. A schedule without a next time is paused.
         """
         counts = no_counts()
         with self.transaction() as moment:

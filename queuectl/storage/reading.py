@@ -175,7 +175,7 @@ class Reader(ABC):
         return found
 
     def front(self, limit: int) -> list[Turn]:
-        """The first in line, of each queue that is not paused as many as of the others."""
+        """The first in line, an equal share of each queue that is not paused."""
         self.look_at_clock()
         values = dict(limit=self._share(limit), letters=COMMAND_LETTERS)
         names = [queue.name for queue in self.known_queues.values() if not queue.is_paused]

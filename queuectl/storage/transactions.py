@@ -36,11 +36,11 @@ Result = TypeVar("Result")
 
 
 class Collision(StorageError):
-    """Two changed the same jobs at the same moment, and one of them was undone: it can do it again."""
+    """The transaction was rolled back because another one changed the same jobs; it can be tried again."""
 
 
 def insistent(change: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Do it again where somebody else was first."""
+    """Try again what was rolled back by a collision."""
 
     @wraps(change)
     def insist(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -68,9 +68,9 @@ class Moment(NamedTuple):
 
 
 class Transaction:
-    """One transaction: it begins with the moment at which it happens; left by an error, it has not happened.
+    """One transaction, entered with the moment at which it happens; an exception rolls it back.
 
-    A generator would say the same in fewer lines, and every job would pay for it.
+    A class and not a generator with @contextmanager, which would cost every job more.
     """
 
     __slots__ = ("_durable", "_storage")
