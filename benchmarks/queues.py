@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
@@ -19,6 +18,7 @@ from queuectl.worker_manager import WorkerManager
 
 BATCH = 5_000
 STOP_SECONDS = 5.0
+FILLER = "w-filler"
 
 
 class Shelf:
@@ -44,9 +44,11 @@ class Shelf:
     def _original(self, waiting: int, passed: int) -> Home:
         if (waiting, passed) not in self._originals:
             home = self._new_home()
+            if waiting and passed:
+                copy_database(self._original(0, passed), home)
             with closing(open_storage(home)) as storage:
-                if passed:
-                    pass_through(storage, home, passed)
+                if passed and not waiting:
+                    pass_through(storage, passed)
                 put_in_line(storage, waiting)
             self._originals[waiting, passed] = home
         return self._originals[waiting, passed]
@@ -77,37 +79,13 @@ def put_in_line(storage: Storage, jobs: int) -> None:
         storage.add(kinds[: jobs - begun], environment)
 
 
-def pass_through(storage: Storage, home: Home, jobs: int) -> None:
-    """One job passes through a new queue, and the others are copies of its rows under other numbers."""
-    put_in_line(storage, 1)
-    job = storage.claim("w-filler")
-    assert job is not None
-    storage.finish(job, Outcome(0, 0.001))
-    with closing(sqlite3.connect(home.database)) as database, database:
-        # It need not survive a power cut, and there is no hurry to write what is written to again.
-        database.execute("PRAGMA synchronous = OFF")
-        database.execute("PRAGMA cache_size = -200000")
-        for table, numbered in (("jobs", ("seq", "since_tick", "started_tick")), ("runs", ("seq", "number"))):
-            values = {name: name for name in columns(database, table)}
-            values.update({name: f"{name} + n - :jobs" for name in values if name.endswith("_at")})
-            values.update(dict.fromkeys(numbered, "n"))
-            if table == "jobs":
-                values["id"] = "CAST(n AS TEXT)"
-            database.execute(
-                f"WITH RECURSIVE numbers (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < :jobs) "
-                f"INSERT INTO {table} ({', '.join(values)}) "
-                f"SELECT {', '.join(values.values())} FROM numbers, (SELECT * FROM {table} WHERE seq = 1)",
-                {"jobs": jobs},
-            )
-        # The counters say what happened to the one job; it has now happened to all.
-        for table in ("totals", "clock"):
-            counted = [name for name in columns(database, table) if name not in ("settings", "queue", "shard")]
-            changes = ", ".join(f"{name} = {name} * :jobs" for name in counted)
-            database.execute(f"UPDATE {table} SET {changes}", {"jobs": jobs})
-
-
-def columns(database: sqlite3.Connection, table: str) -> list[str]:
-    return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+def pass_through(storage: Storage, jobs: int) -> None:
+    """Each is enqueued, claimed and finished, as by a worker; a batch of them waits at a time."""
+    for begun in range(0, jobs, BATCH):
+        put_in_line(storage, min(BATCH, jobs - begun))
+        job = storage.claim(FILLER)
+        while job is not None:
+            job = storage.finish(job, Outcome(0, 0.001), FILLER)
 
 
 # --- workers ---
