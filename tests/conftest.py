@@ -17,7 +17,7 @@ from queuectl.clock import Clock
 from queuectl.storage.base import Storage
 from queuectl.storage.sqlite import SQLiteStorage
 
-pytest_plugins = ["postgres", "web", "browser"]
+pytest_plugins = ["postgres", "web", "browser", "whole_queue"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "queuectl.py"
