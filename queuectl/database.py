@@ -6,7 +6,7 @@ import os
 import re
 
 from queuectl.errors import InvalidInput, brief
-from queuectl.files import replace
+from queuectl.files import write_private
 from queuectl.home import Home
 
 VARIABLE = "QUEUECTL_DB"
@@ -49,12 +49,9 @@ def configured(home: Home) -> str | None:
 
 def configure(home: Home, url: str | None) -> None:
     """Write it down, for the owner's eyes only: it may hold a password."""
-    import json
+    from json import dumps
 
-    new = f"{home.config_json}.new"
-    with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        json.dump({"database": url}, file, indent=1)
-    replace(new, home.config_json)
+    write_private(home.config_json, dumps({"database": url}, indent=1))
 
 
 def checked(url: str, name: str = "database") -> str:

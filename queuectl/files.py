@@ -1,4 +1,4 @@
-"""Renaming and removing files that somebody else may have open, which Windows forbids meanwhile."""
+"""Writing, renaming and removing files that another program may have open, which Windows forbids meanwhile."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ TRIES, TRY_SECONDS = 25, 0.02
 def replace(path: str, to: str) -> None:
     """Give the file another name, however often somebody looks at it for a moment."""
     _insist(lambda: os.replace(path, to))
+
+
+def write_private(path: str, text: str) -> None:
+    """Write the file whole, for its owner's eyes only; a power cut leaves it as it was, or as it is to be."""
+    new = f"{path}.new"
+    with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    replace(new, path)
 
 
 def remove(path: str) -> bool:

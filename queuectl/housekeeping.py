@@ -21,7 +21,7 @@ from queuectl.tidying import tidy
 LOOK_SECONDS = 0.1  # between two looks at what there is to do
 SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
 RECOVER_SECONDS = 2.0  # between two looks for dead workers
-# Between two looks for what need not be kept (so that no minute goes by without one), and where there is more of it.
+# Between two looks for what need not be kept, and where there is more of it.
 TIDY_SECONDS, TIDY_ON_SECONDS = 30.0, 0.5
 REALIGN_SECONDS = 60.0
 
@@ -67,6 +67,7 @@ class Housekeeping:
         ):
             self._beat()
         self._log.write_as(self._storage.known_settings.log_format)
+        self._storage.sample()
         if now >= self._tidy_at:
             self._tidy_at = now + (TIDY_ON_SECONDS if tidy(self._storage, self._home) else TIDY_SECONDS)
         if was_set or now >= self._realign_at:

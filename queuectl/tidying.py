@@ -1,7 +1,6 @@
 """What goes by itself: jobs completed long ago, whole outputs beyond a limit, environments that nobody uses any more.
-Beside it, once a minute, how the queue stands is written down for the charts.
 
-Any worker does it, a little at a time; whoever does it at the same moment does no harm.
+Any worker does it, a little at a time; two that do it at the same moment do no harm.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ LOOKED_AT = 5_000  # of the oldest jobs, for some that are old enough
 
 
 def tidy(storage: Storage, home: Home) -> bool:
-    """Remove a batch of what need not be kept, and write down how the queue stands; True if there is more to remove."""
-    storage.sample()
+    """Remove a batch of what need not be kept; True if there is more to remove."""
     settings = storage.settings()
     if settings.max_log_bytes:
         remove_oldest_logs(home, settings.max_log_bytes)

@@ -6,14 +6,13 @@ Read and written under a lock, and replaced whole, so that two who change it at 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from queuectl import platforms
-from queuectl.files import replace
+from queuectl.files import replace, write_private
 from queuectl.home import Home
 from queuectl.storage import Worker
 
@@ -70,7 +69,4 @@ def _checked(found: Entry) -> Entry:
 
 
 def _write(path: str, entries: list[Entry]) -> None:
-    new = f"{path}.new"
-    with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        json.dump({"workers": [entry._asdict() for entry in entries]}, file, indent=1)
-    replace(new, path)
+    write_private(path, json.dumps({"workers": [entry._asdict() for entry in entries]}, indent=1))

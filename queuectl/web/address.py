@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from queuectl import platforms
 from queuectl.errors import InvalidInput, QueueError
-from queuectl.files import remove, replace
+from queuectl.files import remove, write_private
 from queuectl.home import Home
 from queuectl.platforms import locked, start_time
 
@@ -128,11 +128,8 @@ def token_of(home: Home) -> str:
 
 def tell_who_serves(home: Home, address: Address) -> None:
     """For whoever starts a second one on the same port."""
-    path = running_file(home)
     entry = {**address._asdict(), "pid": os.getpid(), "start_time": start_time(os.getpid())}
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(entry, file)
-    replace(path + ".new", path)
+    write_private(running_file(home), json.dumps(entry))
 
 
 def who_serves(home: Home) -> Address | None:
