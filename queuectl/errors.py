@@ -110,3 +110,11 @@ class QueueMoved(QueueError):
 
 class StorageError(QueueError):
     """The database cannot be used as it is."""
+
+
+class NewerSchema(StorageError):
+    def __init__(self, place: str, version: int, known: int) -> None:
+        super().__init__(
+            f"{place} is of version {version}, and this queuectl knows versions up to {known}. "
+            "Update your checkout of queuectl and install it again: pip install ."
+        )

@@ -178,6 +178,7 @@ def exporters() -> list[Any]:
         names = [*otlp, "otlp_proto_http", "otlp_proto_grpc"][: 1 if otlp else None] if name == "otlp" else [name]
         entry = next((there[one] for one in names if one in there), None)
         if entry is None:
-            raise LookupError(f"no exporter {name!r} is installed: pip install 'queuectl[otel]'")
+            package = "opentelemetry-exporter-otlp-proto-http"
+            raise LookupError(f"no exporter {name!r} is installed. That of otlp is: pip install {package}")
         found.append(entry.load()())
     return found

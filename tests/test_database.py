@@ -156,7 +156,7 @@ def test_without_psycopg_the_error_says_what_to_install(cli: Cli, tmp_path: Path
     (tmp_path / "psycopg.py").write_text("raise ImportError('not here')")
     done = cli("list", QUEUECTL_DB="postgresql://me:hunter2@server/q", PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: PostgreSQL needs psycopg. Install it: pip install 'queuectl[postgres]'\n"
+    assert done.stderr == "Error: PostgreSQL needs psycopg. Install it: pip install 'psycopg[binary]>=3.2'\n"
 
 
 # --- servers that cannot be used: one line, within seconds, without the password ---

@@ -225,6 +225,15 @@ def test_the_session_of_the_readme_is_real(cli: Cli) -> None:
         assert masked(done.stdout + done.stderr) == masked(shown), line
 
 
+def test_nobody_is_told_to_install_what_the_package_index_has_under_this_name() -> None:
+    """That is somebody else's program: what is installed is the checkout, or the packages that it needs."""
+    code = [path for folder in ("queuectl", "benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")]
+    told = re.compile(r"(?:pip|pipx|uv tool) install\b[^`\n]*?[\s'\"]queuectl\b(?!\.py)")
+    assert told.search("Install it: pip install --upgrade 'queuectl[otel]'")
+    places = [path.name for path in [*DOCS, *code] if told.search(path.read_text(encoding="utf-8"))]
+    assert places == [Path(__file__).name]  # the line above
+
+
 def test_the_quick_start_installs_what_is_needed_and_runs_a_job(cli: Cli) -> None:
     quick_start = section(README, "Quick start")
     [line] = blocks(quick_start, "sh")

@@ -45,7 +45,7 @@ def open_storage(home: Home, url: str | None = None) -> Storage:
         try:
             from queuectl.storage.postgres import PostgresStorage
         except ImportError:
-            raise StorageError("PostgreSQL needs psycopg. Install it: pip install 'queuectl[postgres]'") from None
+            raise StorageError("PostgreSQL needs psycopg. Install it: pip install 'psycopg[binary]>=3.2'") from None
         return PostgresStorage(url, ServerClock(), boot_id(), home.machine())
     from queuectl.storage.sqlite import SQLiteStorage
 

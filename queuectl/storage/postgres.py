@@ -19,7 +19,7 @@ from psycopg.types.numeric import Int8Dumper
 
 from queuectl.clock import Clock
 from queuectl.database import masked
-from queuectl.errors import StorageError
+from queuectl.errors import NewerSchema, StorageError
 from queuectl.job import Job
 from queuectl.storage.base import Storage
 from queuectl.storage.rows import Worker
@@ -145,10 +145,7 @@ class PostgresStorage(Storage):
             self._execute("CREATE SCHEMA IF NOT EXISTS queuectl")
             version = self._schema_version()  # another process may have been first
             if version > len(steps):
-                raise StorageError(
-                    f"{masked(self.url)} is of version {version}, and this queuectl knows versions up to {len(steps)}. "
-                    "Use the newer queuectl: pip install --upgrade queuectl"
-                )
+                raise NewerSchema(masked(self.url), version, len(steps))
             for statement in [text for step in steps[version:] for text in step]:
                 for word, ours in TYPES.items():
                     statement = re.sub(word, ours, statement)

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from queuectl.clock import Clock
-from queuectl.errors import StorageError
+from queuectl.errors import NewerSchema, StorageError
 from queuectl.platforms import Watcher
 from queuectl.storage.base import Storage
 from queuectl.storage.sql import PARAMETER, migrations
@@ -106,10 +106,7 @@ class SQLiteStorage(Storage):
         try:
             version = self._schema_version()  # another process may have been first
             if version > len(steps):
-                raise StorageError(
-                    f"{self.path} is of version {version}, and this queuectl knows versions up to {len(steps)}. "
-                    "Use the newer queuectl: pip install --upgrade queuectl"
-                )
+                raise NewerSchema(self.path, version, len(steps))
             for step in steps[version:]:
                 for statement in step:
                     self._execute(statement)
