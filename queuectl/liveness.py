@@ -52,6 +52,11 @@ def condition(worker: Worker, now: Millis, heartbeat_interval: float, is_shared:
     return Condition.ALIVE if alive else Condition.LOST
 
 
+def available(storage: Storage) -> list[Worker]:
+    """The workers that will take another job: they live, and were not told to stop."""
+    return [worker for worker, found in conditions(storage) if found is Condition.ALIVE and worker.stop_grace is None]
+
+
 def conditions(storage: Storage) -> list[tuple[Worker, Condition]]:
     workers = storage.workers()
     if not workers:

@@ -45,11 +45,13 @@ class StopRequest:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def read(self, storage: Storage, worker: str) -> None:
-        """What the database says; and to the log, which no signal may write to, that it is time."""
+        """What the database says. What a signal said is made known, to the log and there: no signal may write."""
         grace = storage.stop_grace(worker)
         if grace is not None:
             self.ask(grace)
         if self.deadline is not None and not self._is_told:
+            if grace is None:
+                storage.ask_to_stop(worker, self._granted_seconds)
             self._is_told = True
             self._log.say("worker_stopping", grace_seconds=self._granted_seconds)
         self._grace_seconds = storage.known_settings.stop_grace

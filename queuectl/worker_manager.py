@@ -16,7 +16,7 @@ from queuectl.errors import QueueError, QueueMoved, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
 from queuectl.job import RUN_VARIABLES
-from queuectl.liveness import Condition, Standing, conditions, is_here
+from queuectl.liveness import Condition, Standing, available, conditions, is_here
 from queuectl.platforms import runs
 from queuectl.recovery import recover
 from queuectl.storage import Storage, Worker
@@ -39,6 +39,10 @@ WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.p
 Tell = Callable[[str], None]
 
 
+class StartFailed(QueueError):
+    """A worker that was started did not come up."""
+
+
 class WorkerManager:
     def __init__(self, home: Home, storage: Storage, tell: Tell = lambda line: None) -> None:
         self.home = home
@@ -57,20 +61,23 @@ class WorkerManager:
 
     def must_start_one(self, queue: str) -> bool:
         """Whether nobody would ever run a job added to this queue now; inside a job its own worker does not count."""
-        alive = [
-            worker
-            for worker, condition in conditions(self.storage)
-            if condition is Condition.ALIVE and worker.serves(queue)
-        ]
+        found = [worker for worker in available(self.storage) if worker.serves(queue)]
         if "QUEUECTL_JOB_ID" in os.environ:
-            return all(self.storage.held_by(worker.name) for worker in alive)
-        return not alive
+            return all(self.storage.held_by(worker.name) for worker in found)
+        return not found
 
-    def replace_lost(self) -> None:
-        """Start a worker where all have died; those that were stopped were stopped on purpose."""
-        found = [condition for _, condition in conditions(self.storage)]
-        if found and Condition.ALIVE not in found:
-            self.start(1)
+    def replace_lost(self, queue: str) -> bool:
+        """Whether a worker will take the jobs of this queue: where those that did have died, one is started.
+
+        Those that were stopped were stopped on purpose, and none takes their place.
+        """
+        if any(worker.serves(queue) for worker in available(self.storage)):
+            return True
+        lost = [worker for worker, found in conditions(self.storage) if found is not Condition.ALIVE]
+        if not any(worker.serves(queue) and worker.stop_grace is None for worker in lost):
+            return False
+        self.start(1)
+        return True
 
     # --- starting ---
 
@@ -148,7 +155,9 @@ class WorkerManager:
             if process.poll() is not None:
                 break
             time.sleep(POLL_SECONDS)
-        raise QueueError(f"The worker did not come up: {self._last_words(name)}. Its log: {self.home.worker_log(name)}")
+        raise StartFailed(
+            f"The worker did not come up: {self._last_words(name)}. Its log: {self.home.worker_log(name)}"
+        )
 
     def _last_words(self, name: str) -> str:
         lines: list[str] = []

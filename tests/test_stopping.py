@@ -11,6 +11,7 @@ from queuectl.errors import StorageError
 from queuectl.event_log import EventLog
 from queuectl.patience import Patience
 from queuectl.stopping import StopRequest
+from queuectl.storage import Worker
 from queuectl.storage.base import Storage
 
 
@@ -38,6 +39,13 @@ def test_what_the_database_said_last_is_the_grace_time(stop: StopRequest, storag
     assert not stop.asked
     stop.on_signal(signal.SIGTERM, None)
     assert stop.overdue
+
+
+def test_what_a_signal_said_is_made_known_to_whoever_looks_at_the_queue(stop: StopRequest, storage: Storage) -> None:
+    storage.add_worker(Worker("w", 1, "1", "boot", "space", "host", 0, 0, 0, None))
+    stop.on_signal(signal.SIGTERM, None)
+    stop.read(storage, "w")
+    assert storage.stop_grace("w") == 30
 
 
 def test_the_log_says_once_that_it_stops(stop: StopRequest, storage: Storage, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ class Lines:
 
 def tell_place(queue: Queue, added: list[Added]) -> None:
     """What a person wants to know, on stderr: the place in line, and whether anybody will do it."""
-    from queuectl.liveness import Condition, conditions
+    from queuectl.liveness import available
 
     if not added:
         tell("No jobs in there: nothing was stored.")
@@ -120,12 +120,15 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
     for name in names:
         if queue.storage.queue(name).is_paused:
             tell(f"Queue {name} is paused. To let it go on: queuectl queue resume {name}")
-    alive = [worker for worker, condition in conditions(queue.storage) if condition is Condition.ALIVE]
-    if not alive:
-        tell("No worker is running. Start one with: queuectl worker start")
+    workers = available(queue.storage)
+    if not workers:
+        known = queue.storage.workers()
+        stopping = any(worker.stop_grace is not None for worker in known)
+        every = "Every worker was asked to stop" if stopping else "No worker is running"
+        tell(f"{every}. Start one with: queuectl worker start")
         return
     for name in names:
-        if not any(worker.serves(name) for worker in alive):
+        if not any(worker.serves(name) for worker in workers):
             tell(f"No worker serves queue {name}. Start one with: queuectl worker start --queue {name}")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -13,7 +14,9 @@ from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.follow import follow
 from queuectl.job import Job, State
 from queuectl.queue import Place, Queue
-from queuectl.worker_manager import WorkerManager
+from queuectl.storage import Added
+from queuectl.why import gates, gather, hands
+from queuectl.worker_manager import StartFailed, WorkerManager
 
 
 @click.command()
@@ -22,8 +25,9 @@ from queuectl.worker_manager import WorkerManager
 def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any) -> None:
     """Run a command through the queue, show its output as it comes, and exit with its exit code.
 
-    It is tried once unless --max-retries says otherwise. A worker is started if none is running. Ctrl+C leaves the job
-    running.
+    It is tried once unless --max-retries says otherwise. A worker is started if none takes the job: if none is running,
+    or those that are were told to stop. Where the worker dies while the job waits, another is started; where somebody
+    stops it then, none is, and `run` says so and goes on waiting. Ctrl+C leaves the job running.
 
     \b
     Example:
@@ -33,17 +37,48 @@ def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any
     fields = dict(job_fields(options), command=command_of(command, line))
     fields.setdefault("max_retries", 0)
     [added] = queue.enqueue_all([fields], strict=strict, warn=tell)
-    workers = WorkerManager(queue.home, queue.storage)
-
+    attendance = Attendance(queue, added)
     try:
-        if workers.must_start_one(added.queue):
-            workers.start(1)
+        attendance.begin()
         if not added.is_new or queue.place(added) != Place(0):
             click.echo(place_line(queue, added), err=True)
     except KeyboardInterrupt:
         goes_on(added.id)
     streams = sys.stdout.buffer, sys.stderr.buffer
-    leave_with(added.id, lambda: follow(queue, added.id, streams, workers.replace_lost))
+    leave_with(added.id, lambda: follow(queue, added.id, streams, attendance.look))
+
+
+class Attendance:
+    """Sees to it that a worker is there for the job, and says what it waits for."""
+
+    def __init__(self, queue: Queue, added: Added) -> None:
+        self._storage = queue.storage
+        self._added = added
+        self._workers = WorkerManager(queue.home, queue.storage)
+        self._was_served: bool | None = None  # as a person was told
+
+    def begin(self) -> None:
+        with self._starting():
+            if self._workers.must_start_one(self._added.queue):
+                self._workers.start(1)
+
+    def look(self) -> None:
+        """Once a second while the job has not ended."""
+        with self._starting():
+            is_served = self._workers.replace_lost(self._added.queue)
+        job = self._storage.glance(self._added.id)
+        if job.is_waiting and is_served is not self._was_served:
+            self._was_served = is_served
+            facts = gather(self._storage, job)
+            for line in (*gates(facts), *hands(facts)):
+                click.echo(f"Job {job.id} waits. {line}", err=True)
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        try:
+            yield
+        except StartFailed as error:
+            raise StartFailed(f"{error}. Job {self._added.id} is stored, and waits for a worker") from None
 
 
 def leave_with(job_id: str, until_end: Callable[[], Job]) -> NoReturn:
