@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
+from queuectl.cells import cut, fitting, printable, width
 from queuectl.estimates import Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
@@ -26,7 +29,6 @@ COLOURS = {
     State.DEAD: "red",
     State.CANCELLED: "magenta",
 }
-NARROWEST = 4
 MOST_NAMED = 20  # of the jobs that one waits for, and of those that wait for it
 
 
@@ -35,37 +37,25 @@ def state_text(state: State) -> str:
 
 
 def table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
-    """A table that fits the terminal: where it is too narrow the widest columns give way, but never the first."""
+    """A table that fits the terminal: where it is too narrow, columns are cut or left out."""
     import tabulate
 
-    tabulate.MIN_PADDING = 0
+    # By itself it counts letters. This is how it is told to ask for cells instead.
+    vars(tabulate).update(MIN_PADDING=0, wcwidth=SimpleNamespace(wcswidth=width), WIDE_CHARS_MODE=True)
     cells = [[str(cell) for cell in row] for row in (headers, *rows)]
     if sys.stdout.isatty():
-        widths = fitting([max(map(visible, column)) for column in zip(*cells)], shutil.get_terminal_size().columns)
-        cells = [[cut(cell, width) for cell, width in zip(row, widths)] for row in cells]
+        widths = fitting([max(map(width, column)) for column in zip(*cells)], shutil.get_terminal_size().columns)
+        cells = [[cut(cell, room) for cell, room in zip(row, widths) if room] for row in cells]
     return tabulate.tabulate(cells[1:], headers=cells[0], tablefmt="simple", disable_numparse=True)
 
 
-def fitting(widths: list[int], room: int) -> list[int]:
-    """The widths, the widest of them made smaller until all fit with two spaces between."""
-    while len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > room:
-        widest = max(range(1, len(widths)), key=widths.__getitem__)
-        if widths[widest] <= NARROWEST:
-            break
-        widths[widest] -= 1
-    return widths
-
-
-def visible(text: str) -> int:
-    return len(click.unstyle(text))
-
-
-def cut(text: str, width: int) -> str:
-    return text if visible(text) <= width else click.unstyle(text)[: width - 1] + "…"
+def recent(moment: Millis | None) -> str:
+    """Local time for a table: the date only where it is not today's."""
+    return "" if moment is None else clock_time(moment, round(time.time() * 1000))
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 # --- jobs ---
@@ -93,7 +83,7 @@ def job_table(jobs: Sequence[Job], forecast: Forecast | None = None) -> str:
 
 def dead_table(jobs: Sequence[Job]) -> str:
     rows = [
-        (job.id, tries_text(job), short(job.finished_at), job.error_message or "", one_line(job.command))
+        (job.id, tries_text(job), recent(job.finished_at), one_line(job.error_message or ""), one_line(job.command))
         for job in jobs
     ]
     return table(rows, ["id", "tries", "died", "why", "command"])
@@ -109,12 +99,12 @@ def tries_text(job: Job) -> str:
 
 def when_text(job: Job) -> str:
     if job.state is State.PROCESSING:
-        return f"since {short(job.started_at)}"
+        return f"since {recent(job.started_at)}"
     if job.waits_for:
         return "waits for 1 job" if job.waits_for == 1 else f"waits for {job.waits_for:,} jobs"
     if job.state in (State.PENDING, State.FAILED):
-        return f"from {short(job.due_at)}" if job.due_at else f"waiting since {short(job.since_at)}"
-    return f"ended {short(job.finished_at)}"
+        return f"from {recent(job.due_at)}" if job.due_at else f"waiting since {recent(job.since_at)}"
+    return f"ended {recent(job.finished_at)}"
 
 
 def expected_text(expected: Expected, now: Millis) -> str:
@@ -134,13 +124,13 @@ def names_text(links: Sequence[Link]) -> str:
 def job_details(job: Job, past: Past) -> str:
     facts = [
         ("job", job.id),
-        ("command", job.command),
-        ("state", state_text(job.state) + (f": {job.error_message}" if job.error_message else "")),
+        ("command", printable(job.command, "\n")),
+        ("state", state_text(job.state) + (f": {printable(job.error_message)}" if job.error_message else "")),
         ("priority", f"{job.priority} + {job.waiting_time} for waiting = {job.effective_priority}"),
         ("tries", f"{job.attempts} of {job.max_retries + 1}"),
         ("time limit", f"{job.timeout} s" if job.timeout else "none"),
         ("queue", job.queue),
-        ("directory", job.cwd),
+        ("directory", printable(job.cwd)),
         ("shell", job.shell or ""),
         ("created", short(job.created_at)),
         ("not before", short(job.run_at)),
@@ -150,7 +140,7 @@ def job_details(job: Job, past: Past) -> str:
         ("exit code", "" if job.exit_code is None else str(job.exit_code)),
         ("worker", job.worker or ""),
         ("label", job.label or ""),
-        ("unique key", job.unique_key or ""),
+        ("unique key", printable(job.unique_key or "")),
         ("trace", trace_id(job.traceparent) or ""),
         ("waits for" if job.waits_for else "waited for", names_text(past.needs)),
         ("before", ", ".join(link.id for link in past.dependents[:MOST_NAMED])),
@@ -158,7 +148,13 @@ def job_details(job: Job, past: Past) -> str:
     text = facts_text(facts)
     if len(past.runs) > 1:
         rows = [
-            (run.attempt, run.outcome, short(run.started_at), spoken(run.duration_seconds), run.error_message or "")
+            (
+                run.attempt,
+                run.outcome,
+                short(run.started_at),
+                spoken(run.duration_seconds),
+                one_line(run.error_message or ""),
+            )
             for run in past.runs
         ]
         text += "\n\n" + table(rows, ["try", "outcome", "started", "took", "why"])
@@ -181,8 +177,8 @@ def schedule_table(schedules: Sequence[Schedule]) -> str:
         (
             one.name,
             rule_text(one),
-            "paused" if one.is_paused else short(one.next_at),
-            f"none: {one.note}" if one.note else short(one.last_at),
+            "paused" if one.is_paused else recent(one.next_at),
+            f"none: {one.note}" if one.note else recent(one.last_at),
             one_line(one.command),
         )
         for one in schedules
@@ -244,7 +240,7 @@ def worker_table(standings: Sequence[Standing], forecast: Forecast) -> str:
                 worker.processed,
                 "" if standing.memory_bytes is None else f"{standing.memory_bytes / 1_000_000:.0f} MB",
                 f"{spoken(max(0, forecast.now - worker.heartbeat_at) / 1000)} ago",
-                short(worker.started_at),
+                recent(worker.started_at),
             )
         )
     hosts = ["host"] if several else []
@@ -264,7 +260,7 @@ def metrics_text(metrics: Metrics) -> str:
     )
     parts = [events, spreads, f"{metrics.jobs_per_minute:.1f} jobs a minute lately"]
     if metrics.recent:
-        rows = [(short(event.at), event.event, event.job_id, event.worker or "") for event in metrics.recent]
+        rows = [(recent(event.at), event.event, event.job_id, event.worker or "") for event in metrics.recent]
         parts.append(table(rows, ["when", "event", "job", "worker"]))
     return "\n\n".join(parts)
 

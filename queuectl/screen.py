@@ -7,18 +7,16 @@ from typing import Any, NamedTuple
 
 import click
 
+from queuectl.cells import cut, fitting, width
 from queuectl.estimates import Forecast, forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Standing
 from queuectl.render import (
     COLOURS,
-    cut,
     expected_text,
-    fitting,
     one_line,
     priority_text,
     queue_rows,
-    visible,
 )
 from queuectl.shapes import worker_state
 from queuectl.storage import EndedRun, Storage
@@ -98,7 +96,7 @@ def workers(view: View) -> tuple[str, list[Cells]]:
         job = standing.job
         since = now - (job.started_at or now) if job else 0
         doing = f"{spoken(max(0, since) / 1000)}{expected_text(view.forecast.of(job), now)}" if job else ""
-        command = printable(job.command) if job else ""
+        command = one_line(job.command) if job else ""
         found.append((standing.worker.name, worker_state(standing), job.id if job else "", doing, command))
     return "workers", found or [(NO_WORKER,)]
 
@@ -110,7 +108,7 @@ def front(view: View) -> tuple[str, list[Cells]]:
         start_at = view.forecast.of(job).start_at
         start = "" if start_at is None else f"~{clock_time(start_at, view.forecast.now)}"
         found.append(
-            (f"{number}.", job.id, f"{priority_text(job)} = {job.effective_priority}", start, printable(job.command))
+            (f"{number}.", job.id, f"{priority_text(job)} = {job.effective_priority}", start, one_line(job.command))
         )
     return "in line", found or [("nobody",)]
 
@@ -123,7 +121,7 @@ def lately(view: View) -> tuple[str, list[Cells]]:
             run.job_id,
             outcome(run.outcome),
             spoken(run.duration_seconds),
-            printable(run.command),
+            one_line(run.command),
         )
         for run in view.ended
     ]
@@ -135,18 +133,13 @@ def outcome(text: str) -> str:
     return click.style(text, fg=COLOURS[known[0]]) if known else text
 
 
-def printable(text: str) -> str:
-    """On one line, and with nothing in it that would move the cursor."""
-    return "".join(letter if letter.isprintable() else "?" for letter in one_line(text))
-
-
 def aligned(rows: Sequence[Cells], columns: int) -> list[str]:
-    """The cells under each other, in as much room as there is; the last column gives way first."""
+    """The cells under each other, in as much room as there is."""
     if not rows:
         return []
-    widths = fitting([max(map(visible, column)) for column in zip(*rows)], columns)
-    return ["  ".join(pad(cut(cell, width), width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    widths = fitting([max(map(width, column)) for column in zip(*rows)], columns)
+    return ["  ".join(pad(cut(cell, room), room) for cell, room in zip(row, widths) if room).rstrip() for row in rows]
 
 
-def pad(text: str, width: int) -> str:
-    return text + " " * (width - visible(text))
+def pad(text: str, room: int) -> str:
+    return text + " " * (room - width(text))

@@ -66,7 +66,9 @@ def local(moment: Millis) -> datetime:
 
 
 def spoken(seconds: float) -> str:
-    """A duration for people: `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
+    """A duration for people: `3 ms`, `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.2f} s"
     whole = int(seconds)
@@ -80,7 +82,7 @@ def spoken(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """An estimate, or what is still to come, for people: as `spoken`, without hundredths."""
+    """An estimate, or what is still to come, for people: as `spoken`, in whole seconds."""
     return f"{round(seconds)} s" if seconds < 59.5 else spoken(seconds)
 
 

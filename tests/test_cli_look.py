@@ -608,6 +608,24 @@ def test_a_table_fits_the_width_of_the_terminal(full: Cli, args: list[str], colu
         assert word in shown
 
 
+@pytest.mark.parametrize("columns", [25, 40])
+@pytest.mark.parametrize("args", [["list"], ["dlq", "list"], ["config", "list"], ["metrics"]], ids=" ".join)
+def test_a_terminal_that_is_narrow_shows_fewer_columns(full: Cli, args: list[str], columns: int) -> None:
+    assert max(map(len, plain(on_a_terminal(full, *args, columns=columns)).splitlines())) <= columns
+
+
+def test_the_time_of_day_is_shown_in_eighty_columns(full: Cli) -> None:
+    shown = plain(on_a_terminal(full, "list", columns=80))
+    assert re.search(r"ended (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d ", shown)
+
+
+def test_what_a_command_holds_cannot_move_the_cursor(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "evil", "echo \x1b[2J\necho two")
+    assert r"echo \x1b[2J echo two" in cli.ok("list")
+    assert "command      echo \\x1b[2J\necho two\n" in cli.ok("show", "evil")
+    assert ESCAPE not in cli.ok("list") + cli.ok("show", "evil")
+
+
 def test_the_variable_columns_says_how_wide_the_terminal_is(full: Cli) -> None:
     shown = plain(on_a_terminal(full, "list", columns=500, COLUMNS="90"))
     assert max(map(len, shown.splitlines())) <= 90

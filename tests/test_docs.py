@@ -199,10 +199,10 @@ def test_a_line_that_does_not_parse_is_noticed(line: str) -> None:
 def masked(text: str) -> str:
     """Without what is different each time, and without the widths of columns, which follow from it."""
     for what, mask in (
-        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
+        (r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d", "TIME"),
         (r"\bw-[0-9a-f]{6}\b", "WORKER"),
         (r"\bpid \d+", "pid PID"),
-        (r"\d+(\.\d\d)? s\b", "SECONDS"),
+        (r"\d+(\.\d\d)? m?s\b", "SECONDS"),
         (r"^WORKER +\d+", "WORKER PID"),
         (r"\b\d+ MB\b", "MEMORY"),
         (r"^directory +.+", "directory DIRECTORY"),

@@ -219,7 +219,10 @@ def test_a_duration_of_more_than_a_hundred_years_is_refused(written: str) -> Non
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0, "0.00 s"),
+        (0, "0 ms"),
+        (0.0031, "3 ms"),
+        (0.0994, "99 ms"),
+        (0.0995, "0.10 s"),
         (0.42, "0.42 s"),
         (9.5, "9.50 s"),
         (12.9, "12 s"),
