@@ -109,6 +109,7 @@ class Model:
         self.facts: dict[int, Facts] = {}
         self.events: Counter[tuple[str, str]] = Counter()  # by queue and event
         self.workers: dict[str, frozenset[str] | None] = {}
+        self.stopping: dict[str, float] = {}  # the workers that were asked to, each with its grace time
         self.schedules: dict[str, Recurring] = {}
         self.max_backoff = 3600.0
         self.keep_completed: float | None = None

@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 from chance import MANY, budget
 from conftest import SetClock, open_database
+from hypothesis import Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -96,6 +97,7 @@ class Machine(RuleBasedStateMachine):
         self.database = database
         self.connections = [open_database(database, self.clock) for _ in range(2)]
         self.own: dict[str, Storage] = {}  # by worker, its connection
+        self.identities: dict[str, Worker] = {}  # by worker, what it says of itself when it joins
         self.home = Home(os.path.join(tempfile.gettempdir(), "no-such-home"))
         self.model = Model(self.clock, BATCH)
         self.turn = 0
@@ -218,7 +220,8 @@ class Machine(RuleBasedStateMachine):
         name = self.new_name("w-")
         now = self.clock.now()
         served = ",".join(sorted(serves)) if serves else None
-        self.storage.add_worker(Worker(name, 1, "start", "this boot", "", "host", now, now, 0, None, served))
+        self.identities[name] = Worker(name, 1, "start", "this boot", "", "host", now, now, 0, None, served)
+        self.storage.add_worker(self.identities[name])
         self.model.workers[name] = None if serves is None else frozenset(serves)
         self.own[name] = open_database(self.database, self.clock)
         self.own[name].serves = self.model.workers[name]
@@ -283,6 +286,12 @@ class Machine(RuleBasedStateMachine):
         self.start_worker(None)
 
     def lose(self, worker: str, how: str) -> None:
+        self.bury(worker, how)
+        del self.model.workers[worker]
+        self.own.pop(worker).close()
+
+    def bury(self, worker: str, how: str) -> None:
+        """Somebody takes the worker for dead: its job is put back, and its row is removed."""
         held = self.storage.held_by(worker)
         assert [job.seq for job in held] == self.model.held_by(worker)
         [judged] = [row for row in self.storage.workers() if row.name == worker]
@@ -293,9 +302,46 @@ class Machine(RuleBasedStateMachine):
         if worker in self.in_hand:
             self.late.append(self.in_hand.pop(worker))
         assert self.storage.remove_dead(judged)
-        del self.model.workers[worker]
-        self.own.pop(worker).close()
+        self.model.stopping.pop(worker, None)
         assert not self.storage.heartbeat(worker, 1)
+
+    @precondition(lambda self: self.model.workers)
+    @rule(number=which, is_recovered=st.booleans())
+    def claim_without_being_known(self, number: int, is_recovered: bool) -> None:
+        """A worker that was taken for dead claims once more before it hears of that, and then joins again."""
+        worker = list(self.model.workers)[number % len(self.model.workers)]
+        self.bury(worker, "lost")
+        self.claimed(worker, self.own[worker].claim(worker), self.model.claim(worker))
+        held = [self.in_hand[worker].seq] if worker in self.in_hand else []
+        assert [job.seq for job in self.storage.orphans()] == held
+        if held and is_recovered:
+            job = self.in_hand.pop(worker)
+            self.storage.lose(job, rebooted=False)
+            self.model.conclude(job.seq, "lost")
+            self.late.append(job)
+            held = []
+        self.storage.add_worker(self.identities[worker])
+        assert [job.seq for job in self.own[worker].held_by(worker)] == held
+        assert self.storage.orphans() == []
+
+    @precondition(lambda self: self.model.workers)
+    @rule(number=which, grace_seconds=st.sampled_from([0.0, 30.0]))
+    def ask_to_stop(self, number: int, grace_seconds: float) -> None:
+        worker = list(self.model.workers)[number % len(self.model.workers)]
+        self.storage.ask_to_stop(worker, grace_seconds)
+        self.model.stopping[worker] = grace_seconds
+
+    @precondition(lambda self: len(self.in_hand) < len(self.model.workers))
+    @rule(number=which)
+    def stop_worker(self, number: int) -> None:
+        """One that has nothing in hand leaves; another comes."""
+        idle = [name for name in self.model.workers if name not in self.in_hand]
+        worker = idle[number % len(idle)]
+        self.own[worker].remove_worker(worker)
+        self.own.pop(worker).close()
+        del self.model.workers[worker]
+        self.model.stopping.pop(worker, None)
+        self.start_worker(None)
 
     # --- what people do ---
 
@@ -484,6 +530,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([-4 * DAY, -3600, -2, 2, 90, 3600, 4 * DAY]))
     def the_clock_is_set(self, seconds: int) -> None:
+        if self.storage.is_shared:
+            return  # the server's clock is not ours to set
         self.clock.be_set(seconds)
         for storage in (*self.connections, *self.own.values()):
             storage.heartbeat("nobody", 0)  # the first mends what is stored, and all know of it
@@ -504,6 +552,7 @@ class Machine(RuleBasedStateMachine):
         self.each_job_is_what_the_model_says()
         self.the_line_is_in_the_order_of_the_naive_rule()
         self.the_totals_are_what_there_is()
+        self.the_workers_are_those_that_joined()
         self.the_history_of_a_job_is_whole()
         assert check(self.storage).problems == []
 
@@ -562,7 +611,15 @@ class Machine(RuleBasedStateMachine):
     def the_totals_are_what_there_is(self) -> None:
         for queue, counts in self.storage.totals_by_queue().items():
             assert {name: count for name, count in counts.items() if count} == self.model.totals(queue)
-        assert {worker.name for worker in self.storage.workers()} == set(self.model.workers)
+
+    def the_workers_are_those_that_joined(self) -> None:
+        stopping = self.model.stopping
+        expected = {name: stopping.get(name) for name in self.model.workers}
+        assert {worker.name: worker.stop_grace for worker in self.storage.workers()} == expected
+        for name, storage in self.own.items():
+            assert storage.stop_grace(name) == expected[name]
+        for name, job in self.in_hand.items():
+            assert self.own[name].cancel_reason(job) == self.model.facts[job.seq].cancel_reason
 
     def the_history_of_a_job_is_whole(self) -> None:
         seq = self.pick(self.turn)
@@ -579,13 +636,19 @@ class Machine(RuleBasedStateMachine):
             connection.close()
 
 
-def run(new_database: Callable[[], str], examples: int, steps: int) -> None:
+def run(new_database: Callable[[], str], examples: int, steps: int, **more: Any) -> None:
     steps = 100 if MANY else steps
+    settings = budget(examples, stateful_step_count=steps, **more)
     with mock.patch.object(storage_queues, "DUE_BATCH", BATCH):
-        run_state_machine_as_test(lambda: Machine(new_database()), settings=budget(examples, stateful_step_count=steps))
+        run_state_machine_as_test(lambda: Machine(new_database()), settings=settings)
 
 
 def test_any_operations_in_any_order_leave_what_a_plain_model_says() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         made = iter(range(1_000_000))
         run(lambda: f"sqlite:///{directory}/{next(made)}.db", 40 if os.name == "posix" else 5, 40)
+
+
+def test_and_so_they_do_on_a_server(new_database: Callable[[], str]) -> None:
+    """Each try takes a database of its own there, so there are fewer of them, and what fails is not shrunk."""
+    run(new_database, 8, 30, part=40, phases=[Phase.generate])
