@@ -73,7 +73,10 @@ class Job(NamedTuple):
     unique_key: str | None
     waits_for: int
     dependents: int
-    woken_by: int | None
+    after_id: str | None  # whose end let it enter the line,
+    after_state: str | None  # how that was
+    after_exit_code: int | None
+    begun_after: int  # its newest lease when it was last retried by hand
     shell: str | None
     no_retry_on: str | None
     jitter: float

@@ -104,11 +104,12 @@ SELECT variables, machine FROM environments WHERE hash = :hash;
 INSERT INTO jobs (
     seq, id, command, argv, state, priority, max_retries, timeout, backoff_base, attempts, lost, lease,
     cwd, environment, env, queue, label, unique_key, shell, no_retry_on, jitter, no_rerun, traceparent, waits_for,
-    dependents, woken_by, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
+    dependents, after_id, after_state, after_exit_code, rank, since_tick, since_at, due_at, run_at, created_at, updated_at
 ) VALUES (
     :seq, :id, :command, :argv, 'pending', :priority, :max_retries, :timeout, :backoff_base, 0, 0, 0,
     :cwd, :environment, :env, :queue, :label, :unique_key, :shell, :no_retry_on, :jitter, :no_rerun, :traceparent,
-    :waits_for, :dependents, :woken_by, :rank, :since_tick, :since_at, :due_at, :run_at, :now, :now
+    :waits_for, :dependents, :after_id, :after_state, :after_exit_code, :rank, :since_tick, :since_at, :due_at, :run_at,
+    :now, :now
 ) ON CONFLICT DO NOTHING;
 
 -- seq_of: whose id this is
@@ -119,7 +120,7 @@ SELECT seq, id, rank, queue FROM jobs
 WHERE unique_key = :unique_key AND unique_key IS NOT NULL AND state IN ('pending', 'processing', 'failed');
 
 -- needed: a job that so many more wait for; from now on it cannot end unnoticed until the transaction ends
-UPDATE jobs SET dependents = dependents + :dependents WHERE seq = :seq RETURNING state, finished_at;
+UPDATE jobs SET dependents = dependents + :dependents WHERE seq = :seq RETURNING state, finished_at, exit_code;
 
 -- add_dependency: who waits for whom
 INSERT INTO dependencies (seq, needs, wanted, is_met) VALUES (:seq, :needs, :wanted, :is_met);
@@ -128,7 +129,9 @@ INSERT INTO dependencies (seq, needs, wanted, is_met) VALUES (:seq, :needs, :wan
 -- its time
 UPDATE jobs SET
     waits_for = waits_for - 1,
-    woken_by = :needs,
+    after_id = :after_id,
+    after_state = :state,
+    after_exit_code = (SELECT exit_code FROM jobs AS needed WHERE needed.seq = :needs),
     since_tick = CASE WHEN waits_for = 1 AND COALESCE(run_at, 0) <= :now THEN :tick END,
     since_at = CASE WHEN waits_for = 1 AND COALESCE(run_at, 0) <= :now THEN :now END,
     rank = CASE
@@ -238,14 +241,15 @@ INSERT INTO runs (
 UPDATE jobs SET
     state = 'pending', queue = :queue, attempts = 0, lost = 0, run_at = NULL, since_tick = :tick, since_at = :now,
     started_tick = NULL, rank = :ticks * :tick + :millis * :now - priority * :point, error_message = NULL,
-    cancel_reason = NULL, updated_at = :now, finished_at = NULL
+    cancel_reason = NULL, updated_at = :now, finished_at = NULL, begun_after = lease
 WHERE seq = :seq AND state = :state AND state IN ('completed', 'dead', 'cancelled') AND NOT EXISTS (
     SELECT 1 FROM jobs AS other WHERE other.unique_key = jobs.unique_key AND other.unique_key IS NOT NULL
         AND other.state IN ('pending', 'processing', 'failed')
 );
 
 -- hold_needs: what a job waited for; from now on none of it can end unnoticed until the transaction ends
-SELECT seq, state FROM jobs WHERE seq IN (SELECT needs FROM dependencies WHERE seq = :seq) ORDER BY seq {for_update};
+SELECT seq, id, state, (SELECT wanted FROM dependencies WHERE dependencies.seq = :seq AND needs = jobs.seq)
+FROM jobs WHERE seq IN (SELECT needs FROM dependencies WHERE seq = :seq) ORDER BY seq {for_update};
 
 -- wait_again: a job that is retried waits for what has not ended, and for nothing else that it once waited for
 UPDATE dependencies SET is_met = :is_met WHERE seq = :seq AND needs = :needs;
@@ -348,6 +352,9 @@ SELECT {job} FROM jobs WHERE seq = :seq;
 SELECT jobs.id, jobs.state, dependencies.wanted, dependencies.is_met
 FROM dependencies JOIN jobs ON jobs.seq = dependencies.needs WHERE dependencies.seq = :seq
 ORDER BY dependencies.needs LIMIT :limit;
+
+-- tied_to: the numbers of those that wait for it, or have waited
+SELECT seq FROM dependencies WHERE needs = :seq;
 
 -- dependents_of: what waits for it, or has waited
 SELECT jobs.id, jobs.state, dependencies.wanted, dependencies.is_met

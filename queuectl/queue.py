@@ -230,9 +230,15 @@ class Queue:
                     raise WrongState(f"Job {job.id!r} was not retried: {key}. See: queuectl list")
         return jobs
 
-    def retry_all(self, jobs: Sequence[Job]) -> int:
+    def retry_all(self, jobs: Iterable[Job]) -> int:
         """Put those of the jobs back in line that are still what they were when they were chosen; says how many."""
-        return self.storage.retry(jobs)
+        return sum(self.retry_each(jobs))
+
+    def retry_each(self, jobs: Iterable[Job]) -> Iterator[int]:
+        """The same a batch at a time, those that others need first; after each, how many it were."""
+        from queuectl.retrying import retry_all
+
+        return retry_all(self.storage, jobs)
 
     def delete(self, job_ids: Sequence[str]) -> Sequence[Job]:
         """Delete jobs that do not run, with their history and logs."""

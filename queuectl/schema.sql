@@ -212,3 +212,16 @@ CREATE TABLE samples (
     waiting   INTEGER NOT NULL,          -- how many jobs waited then
     running   INTEGER NOT NULL
 );
+
+-- version 6: what a job is told of the end that let it enter the line, as it was at that moment: the other job may be
+-- retried or deleted before this one starts. It takes the place of woken_by, which is written no more
+ALTER TABLE jobs ADD COLUMN after_id TEXT;
+ALTER TABLE jobs ADD COLUMN after_state TEXT;
+ALTER TABLE jobs ADD COLUMN after_exit_code INTEGER;
+UPDATE jobs SET
+    after_id = (SELECT needed.id FROM jobs AS needed WHERE needed.seq = jobs.woken_by),
+    after_state = (SELECT needed.state FROM jobs AS needed WHERE needed.seq = jobs.woken_by),
+    after_exit_code = (SELECT needed.exit_code FROM jobs AS needed WHERE needed.seq = jobs.woken_by)
+WHERE woken_by IS NOT NULL;
+-- its newest lease when it was last retried by hand: the runs up to there are of its earlier life
+ALTER TABLE jobs ADD COLUMN begun_after INTEGER NOT NULL DEFAULT 0;

@@ -15,6 +15,7 @@ from queuectl.storage import EVERY_QUEUE, MOST_COUNTED, Link, QueueRow, Run, Sto
 from queuectl.times import Millis, clock_time, roughly, short, spoken
 
 MOST_NAMED = 5
+ENDS = {"completed": "was completed", "dead": "died", "cancelled": "was cancelled"}
 
 
 class Facts(NamedTuple):
@@ -24,7 +25,6 @@ class Facts(NamedTuple):
     now: Millis
     needs: Sequence[Link] = ()
     runs: Sequence[Run] = ()
-    woken_by: Job | None = None
     ahead: int = 0  # who stands before it, counted to MOST_COUNTED
     before: Sequence[Job] = ()  # the first of them
     queue: QueueRow = QueueRow(DEFAULT_QUEUE)
@@ -50,7 +50,6 @@ def gather(storage: Storage, job: Job) -> Facts:
         storage.clock.now(),
         needs=storage.needs_of(job),
         runs=storage.runs_of(job),
-        woken_by=None if job.woken_by is None else storage.glance_at(job.woken_by),
         ahead=0 if job.rank is None else storage.ahead(job.rank, job.seq, job.queue),
         before=storage.before(job, MOST_NAMED),
         queue=storage.known_queues.get(job.queue, QueueRow(job.queue)),
@@ -235,8 +234,8 @@ def why_then(facts: Facts) -> Iterator[str]:
     if job.state in (State.DEAD, State.CANCELLED):
         yield f"Its newest run began at {short(job.started_at)}, and took {took(job)}."
     yield f"It was enqueued at {short(job.created_at)}."
-    if facts.woken_by is not None:
-        yield f"It waited for job {facts.woken_by.id}, which ended at {short(facts.woken_by.finished_at)}."
+    if job.after_id is not None:
+        yield f"It waited for job {job.after_id}, which {ENDS.get(job.after_state or '', 'has ended')}."
     earlier = [run for run in facts.runs if run.lease < job.lease]
     if earlier:
         last = earlier[-1]

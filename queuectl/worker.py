@@ -121,10 +121,7 @@ class WorkerProcess:
                 self._environments.clear()
             self._environments[job.environment] = self.patience.insist(partial(self._captured, job.environment))
         captured = self._environments[job.environment]
-        if job.woken_by is None:
-            return captured
-        before = self.patience.insist(partial(self.storage.glance_at, job.woken_by))
-        return captured if before is None else {**captured, **told_of(before)}
+        return captured if job.after_id is None else {**captured, **told_of_need(job)}
 
     def _captured(self, hash: str | None) -> dict[str, str]:
         """What the job was handed in with; the worker's own, where that is another machine's: it means nothing here."""
@@ -195,10 +192,10 @@ def ended_facts(job: Job, outcome: Outcome) -> dict[str, Any]:
     return {"exit_code": outcome.exit_code, "outcome": after_run(job, outcome, 0, 0).outcome}
 
 
-def told_of(before: Job) -> dict[str, str]:
-    """What a job that ran after another finds in its environment."""
-    exit_code = "" if before.exit_code is None else str(before.exit_code)
-    return dict(zip(AFTER_VARIABLES, (before.id, before.state.value, exit_code)))
+def told_of_need(job: Job) -> dict[str, str]:
+    """What a job that waited for another finds in its environment: whose end let it begin, and how that was."""
+    exit_code = "" if job.after_exit_code is None else str(job.after_exit_code)
+    return dict(zip(AFTER_VARIABLES, (job.after_id or "", job.after_state or "", exit_code)))
 
 
 def main() -> int:

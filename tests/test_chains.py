@@ -48,7 +48,7 @@ def test_a_dependent_enters_the_line_when_its_need_is_completed_and_has_waited_f
     assert (blocked.waits_for, blocked.rank, blocked.waiting_time) == (1, None, 0)
     assert ran(storage, DONE).id == "build"
     free = storage.job("test")
-    assert (free.waits_for, free.waiting_time, free.woken_by) == (0, 0, storage.glance("build").seq)
+    assert (free.waits_for, free.waiting_time, free.after_id) == (0, 0, "build")
     assert order(storage) == ["test"]
 
 
@@ -84,7 +84,8 @@ def test_what_becomes_of_a_dependent(
         words = {"completed": "completed", "dead": "is dead", "cancelled": "was cancelled"}
         assert job.error_message == f"job need {words[state(storage, 'need')]}"
     else:
-        assert job.woken_by == storage.glance("need").seq
+        need = storage.glance("need")
+        assert (job.after_id, job.after_state, job.after_exit_code) == (need.id, need.state, need.exit_code)
     assert totals(storage) == counted(storage)
 
 
@@ -139,7 +140,7 @@ def test_who_waits_for_several_enters_the_line_after_the_last_and_hears_of_that(
         assert (storage.glance("last").waits_for, storage.glance("last").rank) == (-left, None)
         finish(storage, job_id, outcome)
     job = storage.glance("last")
-    assert (job.waits_for, job.woken_by) == (0, storage.glance("b").seq)
+    assert (job.waits_for, job.after_id, job.after_state, job.after_exit_code) == (0, "b", "dead", 3)
     assert order(storage) == ["last"]
 
 
@@ -149,7 +150,7 @@ def test_of_needs_that_have_ended_already_the_latest_is_told_of(storage: Storage
         finish(storage, job_id, DONE)
         clock.pass_seconds(1)
     storage.add([after("a", "b", id="last")])
-    assert storage.glance("last").woken_by == storage.glance("a").seq
+    assert storage.glance("last").after_id == "a"
 
 
 def test_one_need_that_ends_otherwise_is_enough_and_the_others_no_longer_matter(storage: Storage) -> None:
@@ -278,6 +279,15 @@ def test_a_need_that_is_retried_after_its_dependent_was_let_in_does_not_block_it
     for job in storage.held_by("w"):
         storage.finish(job, DONE)
     assert totals(storage) == counted(storage)
+
+
+def test_a_dependent_knows_how_its_need_ended_also_when_that_has_been_retried_or_deleted(storage: Storage) -> None:
+    storage.add([new_job(id="need", max_retries=0), after("need", id="a", wanted="any")])
+    storage.retry([ran(storage, FAILED)])
+    told = storage.glance("a")
+    assert (told.after_id, told.after_state, told.after_exit_code) == ("need", "dead", 3)
+    storage.delete([storage.glance("need")])
+    assert storage.glance("a").after_id == "need"
 
 
 def test_a_need_that_ends_twice_counts_once(storage: Storage) -> None:

@@ -153,14 +153,14 @@ def test_many_are_not_counted_to_the_end_and_changed_batch_by_batch(
     queue.enqueue_all({"command": "true"} for _ in range(1200))
     waiting = selecting.Bulk(queue, Selection(State.PENDING), selecting.UNENDED)
     with pytest.raises(QueueError, match=r"^Cancel 600\+ pending jobs\? There is nobody to ask"):
-        waiting.do(selecting.CANCEL, queue.cancel_all)
+        waiting.do(selecting.CANCEL, selecting.each(queue.cancel_all))
     assert queue.counts()["pending"] == 1200
     waiting.yes = True
-    waiting.do(selecting.CANCEL, queue.cancel_all)
+    waiting.do(selecting.CANCEL, selecting.each(queue.cancel_all))
     said = capsys.readouterr()
     assert (said.out, said.err) == ("1,200 jobs were cancelled.\n", "1,000 cancelled …\n")
     some = selecting.Bulk(queue, Selection(State.CANCELLED), selecting.ENDED, limit=700, yes=True)
-    some.do(selecting.DELETE, queue.delete_all)
+    some.do(selecting.DELETE, selecting.each(queue.delete_all))
     assert queue.counts()["cancelled"] == 500
     queue.close()
 
@@ -203,6 +203,14 @@ def test_retry_takes_jobs_that_have_ended_however_they_did(cli: Cli) -> None:
     assert out.splitlines() == [f"Job {name} is pending again." for name in ("completed", "dead", "cancelled")]
     assert len(as_json(cli, "show", "completed")["runs"]) == 1
     refused(cli("retry", "failed"), 1, "Job 'failed' is failed: only a job that has ended can be retried")
+
+
+def test_a_long_chain_that_is_retried_begins_with_its_first_job(cli: Cli) -> None:
+    links = [{"command": "exit 0", "id": f"c{n}", "depends_on": [f"c{n - 1}"] * bool(n)} for n in range(700)]
+    cli.ok("enqueue", "--label", "chain", "--file", "-", input="\n".join(map(json.dumps, links)))
+    cli.ok("cancel", "c0")
+    assert cli.ok("retry", "--label", "chain", "--yes") == "700 jobs are pending again.\n"
+    assert [link["id"] for link in as_json(cli, "list", "--limit", "1000") if not link["waits_for"]] == ["c0"]
 
 
 def test_retry_all_failed_is_every_dead_job(cli: Cli) -> None:

@@ -202,6 +202,7 @@ MIDDLE = [
     "runner",
     "recovery",
     "queue",
+    "retrying",
     "follow",
     "metrics",
     "moving",

@@ -258,6 +258,14 @@ def test_many_jobs_are_changed_by_their_ids_or_by_what_they_are_and_one_goes_on_
     assert shown(cli, "list") == []
 
 
+def test_many_jobs_that_are_retried_by_one_request_wait_again_for_each_other(cli: Cli, web: Web) -> None:
+    links = [{"command": "exit 0", "id": f"c{n}", "depends_on": f"c{n - 1}" if n else None} for n in range(700)]
+    web.post("/api/enqueue", links)
+    web.post("/api/cancel/c0")
+    assert web.post("/api/bulk/retry", {"select": {"match": "exit"}}).json["changed"] == 700
+    assert [job["id"] for job in shown(cli, "list", "--limit", "1000") if not job["waits_for"]] == ["c0"]
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from queuectl.cli.selecting import CANCEL, UNENDED, asking, chosen, job_ids_argument, selectors
+from queuectl.cli.selecting import CANCEL, UNENDED, asking, chosen, each, job_ids_argument, selectors
 from queuectl.job import State
 from queuectl.queue import Queue
 
@@ -29,7 +29,7 @@ def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """
     queue = Queue()
     if bulk := chosen(queue, job_ids, UNENDED, options):
-        bulk.do(CANCEL, partial(queue.cancel_all, reason=reason))
+        bulk.do(CANCEL, each(partial(queue.cancel_all, reason=reason)))
         return
     for job in queue.cancel(job_ids, reason):
         click.echo(f"Job {job.id} is cancelled." if job.state is State.CANCELLED else f"Job {job.id} is being ended.")

@@ -18,6 +18,7 @@ from queuectl.cli.selecting import (
     chosen,
     deleting,
     job_ids_argument,
+    retrying,
     selection,
     selectors,
 )
@@ -48,9 +49,9 @@ def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
     if all_failed:
         if job_ids or selection(options) != Selection():
             raise InvalidInput("--all-failed is every dead job. Leave out the ids and the other selectors")
-        Bulk(queue, Selection(State.DEAD), ENDED, options["limit"], True, options["dry_run"]).do(RETRY, queue.retry_all)
+        Bulk(queue, Selection(State.DEAD), ENDED, options["limit"], True, options["dry_run"]).do(RETRY, retrying(queue))
     elif bulk := chosen(queue, job_ids, ENDED, options):
-        bulk.do(RETRY, queue.retry_all)
+        bulk.do(RETRY, retrying(queue))
     else:
         for job in queue.retry(job_ids):
             click.echo(f"Job {job.id} is pending again.")

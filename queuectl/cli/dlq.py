@@ -6,7 +6,7 @@ import click
 
 from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
-from queuectl.cli.selecting import DELETE, ENDED, RETRY, Bulk, asking, deleting
+from queuectl.cli.selecting import DELETE, ENDED, RETRY, Bulk, asking, deleting, retrying
 from queuectl.errors import InvalidInput, WrongState
 from queuectl.job import State
 from queuectl.queue import Queue
@@ -67,7 +67,7 @@ def retry(job_ids: tuple[str, ...], everything: bool, name: str | None) -> None:
         raise InvalidInput("Name the jobs to retry, or use --all or --queue. See: queuectl dlq list")
     queue = Queue()
     if not job_ids:
-        Bulk(queue, dead(name), ENDED, yes=True).do(RETRY, queue.retry_all)
+        Bulk(queue, dead(name), ENDED, yes=True).do(RETRY, retrying(queue))
         return
     for job in queue.named(job_ids):
         if job.state is not State.DEAD:

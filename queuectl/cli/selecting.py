@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import click
@@ -88,6 +89,20 @@ RETRY = Deed("Retry", "retried", "is pending again", "are pending again")
 DELETE = Deed("Delete", "deleted", "was deleted", "were deleted")
 
 
+# What does it to all jobs, which come a batch at a time; and says, a batch at a time, to how many it was done.
+Change = Callable[[Iterator[Sequence[Job]]], Iterable[int]]
+
+
+def each(change: Callable[[Sequence[Job]], int]) -> Change:
+    """A batch as soon as it is found."""
+    return lambda batches: map(change, batches)
+
+
+def retrying(queue: Queue) -> Change:
+    """Once all are found: who needs whom among them decides the order."""
+    return lambda batches: queue.retry_each(chain.from_iterable(batches))
+
+
 class Bulk:
     """All jobs that are wanted and in one of these states, for something to be done to them a batch at a time."""
 
@@ -117,7 +132,7 @@ class Bulk:
                 if jobs:
                     yield jobs
 
-    def do(self, deed: Deed, change: Callable[[Sequence[Job]], int]) -> None:
+    def do(self, deed: Deed, change: Change) -> None:
         """Do it to all of them, after asking; or only show them."""
         most = min(self.limit or MOST_COUNTED + 1, MOST_COUNTED + 1)
         found = sum(map(len, self.batches(most)))
@@ -136,10 +151,10 @@ class Bulk:
         first = f"; these are the first {len(jobs)}" if found > len(jobs) else ""
         click.echo(f"{self.how_many(found)} would be {deed.done}{first}.", err=True)
 
-    def go_through(self, deed: Deed, change: Callable[[Sequence[Job]], int]) -> None:
+    def go_through(self, deed: Deed, change: Change) -> None:
         total = 0
-        for number, jobs in enumerate(self.batches(self.limit), 1):
-            total += change(jobs)
+        for number, changed in enumerate(change(self.batches(self.limit)), 1):
+            total += changed
             if number % PROGRESS_BATCHES == 0:
                 click.echo(f"{total:,} {deed.done} …", err=True)
             time.sleep(PAUSE_SECONDS)
@@ -151,13 +166,15 @@ class Bulk:
         return f"{count}{state} {'job' if found == 1 else 'jobs'}"
 
 
-def deleting(queue: Queue) -> Callable[[Sequence[Job]], int]:
+def deleting(queue: Queue) -> Change:
     """Delete jobs, and say which logs had to stay."""
-    return partial(
-        queue.delete_all,
-        leave=lambda path: click.echo(
-            f"Warning: {path} could not be deleted: somebody has it open. Delete it yourself later.", err=True
-        ),
+    return each(
+        partial(
+            queue.delete_all,
+            leave=lambda path: click.echo(
+                f"Warning: {path} could not be deleted: somebody has it open. Delete it yourself later.", err=True
+            ),
+        )
     )
 
 

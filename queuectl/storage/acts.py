@@ -4,16 +4,34 @@ Each is one transaction, and costs no more than the number of jobs that it chang
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from queuectl.errors import WrongState
-from queuectl.job import DEFAULT_QUEUE, Job, NewJob, State
+from queuectl.job import DEFAULT_QUEUE, Job, Need, NewJob, State
 from queuectl.ranking import PROMOTED, before_all
 from queuectl.storage.queues import Queues
 from queuectl.storage.rows import as_job
 from queuectl.storage.transactions import Counts, Moment, insistent, no_counts
+
+
+class Needed(NamedTuple):
+    """A job that another waited for, what it is by now, and how the other wanted it to end."""
+
+    seq: int
+    id: str
+    state: str
+    wanted: str
+
+    @property
+    def has_ended(self) -> bool:
+        return State(self.state).has_ended
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether it has ended otherwise."""
+        return self.has_ended and not Need(self.id, self.wanted).is_met(State(self.state))
 
 
 class Acts(Queues):
@@ -59,7 +77,7 @@ class Acts(Queues):
         place = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
         while ended:
             seq, job_id, state = ended.popleft()
-            self.entered += self.change("let_in", needs=seq, state=state.value, **place)
+            self.entered += self.change("let_in", needs=seq, after_id=job_id, state=state.value, **place)
             self.run("mark_met", needs=seq, state=state.value)
             reason = f"job {job_id} {is_now(state)}"
             for waiting, waiting_id, queue, dependents in self.run("doomed", needs=seq, state=state.value).fetchall():
@@ -68,42 +86,51 @@ class Acts(Queues):
                     ended.append((waiting, waiting_id, State.CANCELLED))
 
     @insistent
-    def retry(self, jobs: Sequence[Job]) -> int:
+    def retry(self, jobs: Sequence[Job], earlier: set[int] | None = None) -> int:
         """Put those of the jobs that still are as they were when they were chosen back in line, as if they were new.
 
-        Who once waited for others waits again for those of them that have not ended: they may be retried with it.
+        Who once waited for others waits again for those of them that have not ended: they may be retried with it,
+        or were retried before it. In `earlier` are the numbers of those, and these are added: one that has ended again
+        by now counts as it has ended this time.
         """
         counts = no_counts()
         with self.transaction() as moment:
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
             jobs = sorted(jobs, key=attrgetter("seq"))  # in one order, as all who lock several
             # Before the jobs themselves: whoever ends one of their needs goes that way, too.
-            needs = {job.seq: self.run("hold_needs", seq=job.seq).fetchall() for job in jobs}
+            needs = {job.seq: [Needed(*row) for row in self.run("hold_needs", seq=job.seq).fetchall()] for job in jobs}
             retried = [
                 job
                 for job in jobs
                 if self.change("retry", seq=job.seq, state=job.state.value, queue=self._queue_of(job), **values)
             ]
             begun = {job.seq for job in retried}
+            missed: set[Needed] = set()
             for job in retried:
                 counts[job.queue][job.state.value] -= 1
                 counts[self._queue_of(job)]["pending"] += 1
-                self._wait_again(
-                    job, {seq: seq in begun or not State(state).has_ended for seq, state in needs[job.seq]}
-                )
+                ended_again = {need for need in needs[job.seq] if need.seq in (earlier or ()) and need.is_missed}
+                missed |= ended_again
+                still = [need for need in needs[job.seq] if need.seq in begun or not need.has_ended]
+                self._wait_again(job, needs[job.seq], [*still, *ended_again])
+            for need in sorted(missed):
+                self._settle(need.seq, need.id, State(need.state), moment, counts)
             self._count(counts)
             self.entered += len(retried)
+        if earlier is not None:
+            earlier |= begun
         return len(retried)
 
     def _queue_of(self, job: Job | NewJob) -> str:
         """Its own, unless that was removed."""
         return job.queue if job.queue in self.known_queues else DEFAULT_QUEUE
 
-    def _wait_again(self, job: Job, needs: Mapping[int, bool]) -> None:
-        """Let it wait for those of its needs that are to be waited for, and for no other."""
-        self.run_many("wait_again", [dict(seq=job.seq, needs=need, is_met=int(not needs[need])) for need in needs])
-        if any(needs.values()):
-            self.run("block", seq=job.seq, waits_for=sum(needs.values()))
+    def _wait_again(self, job: Job, needs: Sequence[Needed], left: Collection[Needed]) -> None:
+        """Let it wait for those of its needs that are left, and for no other."""
+        edges = [dict(seq=job.seq, needs=need.seq, is_met=int(need not in left)) for need in needs]
+        self.run_many("wait_again", edges)
+        if left:
+            self.run("block", seq=job.seq, waits_for=len(left))
 
     @insistent
     def delete(self, jobs: Sequence[Job]) -> list[Job]:

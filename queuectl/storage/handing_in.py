@@ -13,7 +13,7 @@ from queuectl.storage.transactions import USE_MILLIS, Collision, Counts, Moment,
 from queuectl.times import Millis
 
 NOWHERE = {"rank": None, "since_tick": None, "since_at": None, "due_at": None}
-UNCHAINED = {"waits_for": 0, "dependents": 0, "woken_by": None}
+UNCHAINED = {"waits_for": 0, "dependents": 0, "after_id": None, "after_state": None, "after_exit_code": None}
 
 
 class Added(NamedTuple):
@@ -131,29 +131,30 @@ class HandingIn(Acts, Schedules):
         for new, row in zip(jobs, rows):
             ended_last = -1
             for need in new.needs:
-                needed, state, ended_at = there.get(need.id) or (beside[need.id], State.PENDING, 0)
+                needed, state, ended_at, exit_code = there.get(need.id) or (beside[need.id], State.PENDING, 0, None)
                 edges.append(Edge(row, needed, need, state))
                 if not need.is_met(state):
                     row.update(NOWHERE, waits_for=row["waits_for"] + 1)
                 elif ended_at > ended_last:
-                    row["woken_by"], ended_last = needed["seq"], ended_at
+                    row.update(after_id=need.id, after_state=state.value, after_exit_code=exit_code)
+                    ended_last = ended_at
         return edges
 
-    def _needed(self, dependents: Mapping[str, int]) -> dict[str, tuple[dict[str, Any], State, Millis]]:
-        """Lock the jobs that are needed and raise their number of dependents; by id: row, state and end."""
+    def _needed(self, dependents: Mapping[str, int]) -> dict[str, tuple[dict[str, Any], State, Millis, int | None]]:
+        """Lock the jobs that are needed and raise their number of dependents; by id: row, state, end, exit code."""
         numbers: dict[int, str] = {}
         for job_id in dependents:
             seq = self.one("seq_of", id=job_id)
             if seq is None:
                 raise JobNotFound(job_id, self._nearest(job_id))
             numbers[seq] = job_id
-        there: dict[str, tuple[dict[str, Any], State, Millis]] = {}
+        there: dict[str, tuple[dict[str, Any], State, Millis, int | None]] = {}
         for seq in sorted(numbers):  # in one order, so that two who wait for the same do not wait for each other
             job_id = numbers[seq]
             found = self.run("needed", seq=seq, dependents=dependents[job_id]).fetchone()
             if found is None:
                 raise JobNotFound(job_id)
-            there[job_id] = {"seq": seq}, State(found[0]), found[1] or 0
+            there[job_id] = {"seq": seq}, State(found[0]), found[1] or 0, found[2]
         return there
 
     def _tie(self, edges: Sequence[Edge], moment: Moment, counts: Counts) -> None:

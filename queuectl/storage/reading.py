@@ -296,6 +296,10 @@ class Reader(ABC):
         """What waits for the job, or has waited for it."""
         return [Link(*row) for row in self.run("dependents_of", seq=job.seq, limit=limit).fetchall()]
 
+    def tied_to(self, seq: int) -> list[int]:
+        """The numbers of all jobs that wait for this one, or have waited for it."""
+        return [row[0] for row in self.run("tied_to", seq=seq).fetchall()]
+
     def aged(self, jobs: list[Job]) -> list[Job]:
         """The jobs with the waiting_time that each has earned: until now, or until it was started."""
         (tick, _), now = self.look_at_clock(), self.clock.now()

@@ -31,7 +31,8 @@ Change = Callable[[Sequence[Job]], int]
 
 @in_bulk.post("/retry")
 def retry() -> Response:
-    return change(ENDED, here().queue.retry_all, fields("ids", "select", "limit", "cursor"))
+    """All that the call is about at once: who needs whom among them decides the order."""
+    return change(ENDED, here().queue.retry_all, fields("ids", "select", "limit", "cursor"), at_once=True)
 
 
 @in_bulk.post("/cancel")
@@ -47,7 +48,7 @@ def delete() -> Response:
     return change((*ENDED, *UNENDED[:2]), here().queue.delete_all, fields("ids", "select", "limit", "cursor"))
 
 
-def change(states: Sequence[State], do: Change, given: dict[str, Any]) -> Response:
+def change(states: Sequence[State], do: Change, given: dict[str, Any], at_once: bool = False) -> Response:
     if ("ids" in given) == ("select" in given):
         raise InvalidInput('Send "ids", or "select" with what the jobs are, and one of them only')
     limit = given.get("limit", MOST)
@@ -55,10 +56,20 @@ def change(states: Sequence[State], do: Change, given: dict[str, Any]) -> Respon
         raise InvalidInput(f"limit cannot be {brief(limit)}. It takes a whole number from 1")
     if "ids" in given:
         jobs = [job for job in here().queue.named(checked_ids(given["ids"])) if job.state in states]
-        changed, cursor = sum(do(jobs[n : n + BATCH]) for n in range(0, len(jobs), BATCH)), None
+        size = MOST if at_once else BATCH
+        changed, cursor = sum(do(jobs[n : n + size]) for n in range(0, len(jobs), size)), None
     else:
-        changed, cursor = change_selected(states, do, selected(given["select"]), limit, text(given, "cursor"))
+        found: list[Job] = []
+        meet = partial(collect, found) if at_once else do
+        changed, cursor = change_selected(states, meet, selected(given["select"]), limit, text(given, "cursor"))
+        if at_once:
+            changed = do(found)
     return jsonify({"changed": changed, "more": cursor is not None, "cursor": cursor})
+
+
+def collect(found: list[Job], jobs: Sequence[Job]) -> int:
+    found += jobs
+    return len(jobs)
 
 
 def checked_ids(given: Any) -> list[str]:
