@@ -11,6 +11,7 @@ from typing import IO
 from queuectl.encoding import as_text, whole_letters
 from queuectl.errors import TryNotFound
 from queuectl.job import Job, State
+from queuectl.liveness import is_here
 from queuectl.platforms import CODE_PAGE
 from queuectl.queue import Queue
 
@@ -91,21 +92,20 @@ def runs(job: Job, lease: int) -> bool:
     return job.lease == lease and job.state is State.PROCESSING
 
 
-def lease_of(queue: Queue, job: Job, attempt: int) -> int:
-    """The newest run that was this try of the job."""
-    if job.state is State.PROCESSING and job.attempts == attempt:
-        return job.lease
-    found = [run.lease for run in queue.runs(job) if run.attempt == attempt]
-    if not found:
-        raise TryNotFound(job.id, attempt)
-    return found[-1]
+def lease_of(job: Job, number: int) -> int:
+    """The run of this try: tries are counted over the job's whole life, with those that were lost or stopped."""
+    if number > job.lease:
+        raise TryNotFound(job.id, number)
+    return number
 
 
 def elsewhere(queue: Queue, job: Job) -> str | None:
     """The machine where the job runs, if what it prints cannot be seen from here."""
     if job.state is not State.PROCESSING or any(map(os.path.exists, queue.home.spool(job.worker or ""))):
         return None
-    return next((worker.host for worker in queue.storage.workers() if worker.name == job.worker), None)
+    return next(
+        (worker.host for worker in queue.storage.workers() if worker.name == job.worker and not is_here(worker)), None
+    )
 
 
 class Paced:

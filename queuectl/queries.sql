@@ -288,6 +288,9 @@ DELETE FROM jobs WHERE seq = :seq AND state = :state AND state <> 'processing' R
 -- job: one whole, with what it printed
 SELECT {job}, output, stderr FROM jobs WHERE id = :id;
 
+-- job_at: by its number
+SELECT {job}, output, stderr FROM jobs WHERE seq = :seq;
+
 -- glance: one without what it printed
 SELECT {job} FROM jobs WHERE id = :id;
 

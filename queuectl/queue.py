@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
-from queuectl.errors import InvalidInput, NoJobs, QueueError, WrongState
+from queuectl.errors import InvalidInput, JobNotFound, NoJobs, QueueError, WrongState
 from queuectl.fields import changes, clean, parse
 from queuectl.home import open_home
 from queuectl.job import LAST, RUN_VARIABLES, TRACE_SIGNS, Job, NewJob, State
@@ -182,13 +182,18 @@ class Queue:
     def wait(self, job_ids: str | Sequence[str], timeout: float | None = None) -> Sequence[Job]:
         """Wait until these jobs have ended; they are returned with what they printed.
 
-        It raises WaitedTooLong, which is a TimeoutError, if they have not within so many seconds.
+        One that was purged since is returned as it ended, without what it printed. It raises WaitedTooLong, which is a
+        TimeoutError, if they have not ended within so many seconds, and JobNotFound if one was deleted before its end.
         """
         from queuectl.waiting import ForJobs, wait_until_over
 
         jobs = self.named(job_ids)
-        wait_until_over(self.storage, ForJobs(self.storage, jobs), timeout)
-        return [self.storage.job(job.id) for job in jobs]
+        wanted = ForJobs(self.storage, jobs)
+        wait_until_over(self.storage, wanted, timeout)
+        for job in wanted.deleted:
+            raise JobNotFound(job.id)
+        ended = {job.seq: job for job in wanted.ended}
+        return [self.storage.job_at(job.seq) or ended[job.seq] for job in jobs]
 
     def wait_all(self, timeout: float | None = None, queue: str | None = None) -> bool:
         """Wait until no job is left, in this queue or in any, that waits or runs.
@@ -214,7 +219,14 @@ class Queue:
         return [self.storage.glance(job.id) for job in jobs]
 
     def cancel_all(self, jobs: Sequence[Job], reason: str = "cancelled by the user") -> int:
-        """Cancel those of the jobs that have not ended; says how many, those that waited for them included."""
+        """Cancel those of the jobs that have not ended; says how many, those that waited for them included.
+
+        Jobs whose worker is dead have nobody to end them: they are put back in line first.
+        """
+        if any(job.state is State.PROCESSING for job in jobs):
+            from queuectl.recovery import recover
+
+            recover(self.storage, self.home)
         return self.storage.cancel_all(jobs, reason)
 
     def retry(self, job_ids: Sequence[str]) -> Sequence[Job]:

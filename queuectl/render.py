@@ -149,7 +149,7 @@ def job_details(job: Job, past: Past) -> str:
     if len(past.runs) > 1:
         rows = [
             (
-                run.attempt,
+                run.lease,
                 run.outcome,
                 short(run.started_at),
                 spoken(run.duration_seconds),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from queuectl.job import Job, State
 from queuectl.storage import Storage
 
 LOOK_SECONDS = 1.0
+LOOKED_AT = 20  # jobs at a time that have not ended
 PAUSE_SECONDS = 0.005  # between two looks, where changes come one after the other
 
 
@@ -23,6 +25,7 @@ class Progress(NamedTuple):
     cancelled: int
     running: int
     waiting: int
+    deleted: int = 0  # before anybody saw them end
 
     @property
     def left(self) -> int:
@@ -30,34 +33,45 @@ class Progress(NamedTuple):
 
     @property
     def ended(self) -> int:
-        return self.completed + self.dead + self.cancelled
+        return self.completed + self.dead + self.cancelled + self.deleted
 
     @property
     def all_completed(self) -> bool:
-        return not self.left and not self.dead and not self.cancelled
+        return not self.left and self.ended == self.completed
 
 
 class ForJobs:
-    """These jobs. Only the first that has not ended is looked at: until it has, the others need not be."""
+    """These jobs. A few are looked at each time, in turn: one may be deleted, or purged, soon after it has ended."""
 
     def __init__(self, storage: Storage, jobs: Sequence[Job]) -> None:
         if own_number(storage) in [job.seq for job in jobs]:
             raise InvalidInput("A job cannot wait for itself. Leave out its own id")
         self._storage = storage
-        self.ended: list[Job] = []
-        self.left = list(reversed(jobs))
+        self.ended: list[Job] = []  # as they were then
+        self.deleted: list[Job] = []  # before they were seen to end
+        self.left = deque(jobs)
 
     def is_over(self) -> bool:
-        while self.left:
-            job = self._storage.glance(self.left[-1].id)
-            if not job.state.has_ended:
-                return False
-            self.left.pop()
+        waiting = 0
+        while waiting < min(LOOKED_AT, len(self.left)):
+            waiting += self._look_at(self.left.popleft())
+        return not self.left
+
+    def _look_at(self, known: Job) -> bool:
+        """Whether it is still to be waited for; then it comes last."""
+        job = self._storage.glance_at(known.seq)
+        if job is None:
+            self.deleted.append(known)
+        elif job.state.has_ended:
             self.ended.append(job)
-        return True
+        else:
+            self.left.append(job)
+            return True
+        return False
 
     def progress(self) -> Progress:
-        self.left = [self._storage.glance(job.id) for job in self.left]
+        for _ in range(len(self.left)):
+            self._look_at(self.left.popleft())
         states = [job.state for job in (*self.ended, *self.left)]
         return Progress(
             completed=states.count(State.COMPLETED),
@@ -65,6 +79,7 @@ class ForJobs:
             cancelled=states.count(State.CANCELLED),
             running=states.count(State.PROCESSING),
             waiting=states.count(State.PENDING) + states.count(State.FAILED),
+            deleted=len(self.deleted),
         )
 
 

@@ -33,6 +33,7 @@ class Facts(NamedTuple):
     working: int = 0  # workers that live, serve its queue, and were not asked to stop
     stopping: int = 0
     elsewhere: int = 0  # and those that serve other queues
+    is_lost: bool = False  # whether the worker that has it in hand is dead
     running: Sequence[Job] = ()  # what the workers have in hand that serve its queue
     expected: Expected = NOTHING
 
@@ -40,7 +41,8 @@ class Facts(NamedTuple):
 def gather(storage: Storage, job: Job) -> Facts:
     """The facts about a job; no more of the queue is looked at than is named."""
     found = forecast(storage)
-    alive = [worker for worker, condition in conditions(storage) if condition is Condition.ALIVE]
+    known = conditions(storage)
+    alive = [worker for worker, condition in known if condition is Condition.ALIVE]
     serving = [worker for worker in alive if worker.serves(job.queue)]
     names = {worker.name for worker in serving}
     running = storage.jobs(State.PROCESSING, MOST_COUNTED)
@@ -58,6 +60,7 @@ def gather(storage: Storage, job: Job) -> Facts:
         working=sum(worker.stop_grace is None for worker in serving),
         stopping=sum(worker.stop_grace is not None for worker in serving),
         elsewhere=len(alive) - len(serving),
+        is_lost=any(worker.name == job.worker and worker not in alive for worker, _ in known),
         running=[one for one in running if one.worker in names],
         expected=found.of(job),
     )
@@ -200,7 +203,14 @@ def running(facts: Facts) -> Iterator[str]:
     job = facts.job
     assert job.started_at is not None
     since = spoken(max(0, facts.now - job.started_at) / 1000)
-    yield f"It runs: worker {job.worker} started it at {short(job.started_at)}, {since} ago."
+    if facts.is_lost:
+        yield f"Worker {job.worker} started it at {short(job.started_at)}, {since} ago, and is lost."
+        if facts.working or facts.stopping or facts.elsewhere:
+            yield "Another worker puts it back in line, within seconds."
+        else:
+            yield "It goes back in line when a worker is started: queuectl worker start"
+    else:
+        yield f"It runs: worker {job.worker} started it at {short(job.started_at)}, {since} ago."
     if job.cancel_reason is not None:
         yield f"It is being cancelled: {sentence(job.cancel_reason)}"
     elif facts.expected.end_at is not None:
@@ -240,7 +250,7 @@ def why_then(facts: Facts) -> Iterator[str]:
     if earlier:
         last = earlier[-1]
         reason = f": {last.error_message}" if last.error_message else ""
-        yield f"Before that, try {last.attempt} was {last.outcome} at {short(last.finished_at)}{reason}."
+        yield f"Before that, try {last.lease} was {last.outcome} at {short(last.finished_at)}{reason}."
     if job.run_at is not None and job.run_at > job.created_at:
         yield f"It was not to start before {short(job.run_at)}."
     if job.since_at is not None:

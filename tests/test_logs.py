@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from queuectl.follow import CHUNK, Tail, lease_of, start_of_last
-from queuectl.job import Outcome
-from queuectl.queue import Queue
+from queuectl.follow import CHUNK, Tail, start_of_last
+from queuectl.housekeeping import identity
 from queuectl.storage import Worker
 
 from .act import act
@@ -74,25 +73,70 @@ def test_every_try_is_kept_apart_and_the_newest_is_shown(cli: Cli) -> None:
         assert (done.stdout, done.stderr, done.returncode) == (out, err, 0), arguments
 
 
-def test_of_two_runs_that_were_the_same_try_the_newer_one_is_shown(cli: Cli) -> None:
-    job_id = run(cli, act("number tries", "exit 1"), "--max-retries", "0")
+def test_tries_are_counted_on_after_a_retry_by_hand_and_following_begins_with_those_after_it(cli: Cli) -> None:
+    job_id = run(cli, act("number tries", "exit 1"), "--max-retries", "1", "--backoff-base", "0")
     cli.ok("dlq", "retry", job_id)
-    eventually(lambda: cli.ok("logs", "--attempt", "1", job_id) == "try 2\n")
+    eventually(lambda: state(cli, job_id) == "dead")
+    for attempt in "1234":
+        assert cli.ok("logs", "--attempt", attempt, job_id) == f"try {attempt}\n"
+    shown = cli.ok("show", job_id)
+    assert [line.split()[0] for line in shown.partition("try  ")[2].splitlines()[2:6]] == ["1", "2", "3", "4"]
+    assert "2 of 2" in shown
+    assert cli("logs", "-f", job_id).stdout == "try 3\ntry 4\n"
+    assert cli("logs", "-f", "--attempt", "2", job_id).stdout == "try 2\ntry 3\ntry 4\n"
 
 
-def test_a_run_that_was_lost_is_not_taken_for_the_try_before_it(tmp_path: Path) -> None:
-    with Queue(str(tmp_path)) as queue:
-        queue.enqueue("false", id="a", backoff_base=0)
-        storage = queue.storage
-        first = storage.claim("w")
-        assert first
-        storage.finish(first, Outcome(1, 0.1))
-        second = storage.claim("w")
-        assert second and second.attempts == 2
-        storage.lose(second, rebooted=False)
-        [job] = queue.named("a")
-        assert (job.attempts, job.lease) == (1, 2)
-        assert (lease_of(queue, job, 1), lease_of(queue, job, 2)) == (1, 2)
+def test_who_follows_with_tail_after_a_retry_sees_nothing_from_before_it(cli: Cli) -> None:
+    job_id = run(cli, act("number tries", "exit 1"), "--max-retries", "0")
+    cli.ok("worker", "stop")
+    cli.ok("retry", job_id)
+    with watching(cli, "logs", "-f", "--tail", "9", job_id) as process:
+        assert process.stderr and b"No worker is running" in process.stderr.readline()
+        cli.ok("worker", "start")
+        assert process.stdout and process.stdout.read() == b"try 2\n"
+
+
+@pytest.fixture
+def lost(cli: Cli) -> str:
+    """A worker that died with job `held` in hand."""
+    cli.ok("enqueue", "--id", "held", act("wait never"))
+    storage = open_queue(cli)
+    died = subprocess.Popen([sys.executable, "-c", ""])
+    died.wait()
+    storage.add_worker(identity("w-lost", storage)._replace(pid=died.pid, start_time="long ago"))
+    assert storage.claim("w-lost")
+    storage.close()
+    return "w-lost"
+
+
+def first_word(cli: Cli, job_id: str) -> str:
+    """What one who follows a job is told first."""
+    with watching(cli, "logs", "-f", job_id) as process:
+        assert process.stderr
+        return process.stderr.readline().decode().strip()
+
+
+def test_who_follows_is_told_of_what_keeps_the_job_from_going_on(cli: Cli, lost: str) -> None:
+    assert first_word(cli, "held") == (
+        "Job held is in the hands of worker w-lost, which is lost: start another: queuectl worker start"
+    )
+    cli.ok("enqueue", "--id", "next", "--after", "held", "exit 0")
+    assert first_word(cli, "next") == "Job next waits for held."
+    cli.ok("enqueue", "--id", "night", "--delay", "1d", "exit 0")
+    assert first_word(cli, "night").startswith("Job night waits until ")
+    cli.ok("enqueue", "--id", "plain", "exit 0")
+    assert first_word(cli, "plain") == "No worker is running. Start one with: queuectl worker start"
+    cli.ok("queue", "pause", "default")
+    assert first_word(cli, "plain").startswith("Queue default is paused.")
+
+
+def test_a_job_whose_worker_is_lost_is_cancelled_at_once(cli: Cli, lost: str) -> None:
+    assert "Worker w-lost started it at " in cli.ok("why", "held")
+    assert ", and is lost.\nIt goes back in line when a worker is started: queuectl worker start" in cli.ok(
+        "why", "held"
+    )
+    assert cli.ok("cancel", "held") == "Job held is cancelled.\n"
+    assert cli.ok("delete", "held") == "Job held was deleted.\n"
 
 
 def test_a_try_that_was_not_made_is_refused(cli: Cli) -> None:

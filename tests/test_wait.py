@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from queuectl.cli.wait import line, summary
-from queuectl.errors import InvalidInput, WaitedTooLong
-from queuectl.job import NewJob, Outcome
+from queuectl.errors import InvalidInput, JobNotFound, WaitedTooLong
+from queuectl.job import NewJob, Outcome, State
+from queuectl.queue import Queue
 from queuectl.storage import Storage
-from queuectl.waiting import ForAll, ForJobs, Progress, wait_until_over
+from queuectl.waiting import LOOKED_AT, ForAll, ForJobs, Progress, wait_until_over
 
 from .act import act
 from .conftest import SCRIPT, Cli
@@ -80,16 +82,32 @@ def test_all_reads_no_job_however_many_there_are(storage: Storage, monkeypatch: 
     assert set(asked) == {"totals"}
 
 
-def test_of_many_jobs_only_one_is_looked_at_while_it_has_not_ended(
+def test_of_many_jobs_a_few_are_looked_at_each_time_and_each_of_them_in_turn(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(storage, *map(str, range(50)))
     wanted = ForJobs(storage, [storage.glance(str(number)) for number in range(50)])
-    asked: list[str] = []
+    asked: list[int] = []
     run = storage.run
-    monkeypatch.setattr(storage, "run", lambda query, **values: asked.append(query) or run(query, **values))
+    monkeypatch.setattr(storage, "run", lambda query, **values: asked.append(values["seq"]) or run(query, **values))
+    assert not wanted.is_over() and len(asked) == LOOKED_AT
+    assert not wanted.is_over() and not wanted.is_over() and len(set(asked)) == 50
+
+
+def test_a_job_that_is_purged_after_its_end_counts_as_it_ended_and_one_that_is_deleted_before_as_deleted(
+    storage: Storage,
+) -> None:
+    add(storage, "a", "b", "c")
+    wanted = ForJobs(storage, [storage.glance(job_id) for job_id in "cab"])
+    end(storage)
     assert not wanted.is_over()
-    assert asked == ["glance"]
+    storage.delete([storage.glance("a")])
+    assert not wanted.is_over() and wanted.progress() == Progress(1, 0, 0, 0, 2)
+    end(storage)
+    storage.delete([storage.glance("c")])
+    add(storage, "c")
+    assert wanted.is_over() and wanted.progress() == Progress(2, 0, 0, 0, 0, 1), "the new c is another job"
+    assert not wanted.progress().all_completed
 
 
 def test_a_wait_that_is_over_in_time_returns_and_another_raises(connect: Callable[[], Storage]) -> None:
@@ -144,6 +162,38 @@ def test_wait_exits_0_when_all_completed_and_1_when_one_is_dead(cli: Cli) -> Non
     done = cli("wait", "good", "bad")
     assert done.returncode == 1 and "Job bad is dead: exit code 3." in done.stderr
     assert "1 completed, 1 dead." in done.stderr
+
+
+def test_wait_says_which_job_was_deleted_before_its_end_and_exits_1(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "a", "exit 0")
+    with waiting(cli, "a") as process:
+        assert process.stderr and "No worker is running" in process.stderr.readline()
+        cli.ok("delete", "a")
+        assert process.wait(30) == 1
+        assert process.stderr.read() == (
+            "Job a was deleted before it was seen to end: nobody knows how it did.\n1 deleted.\n"
+        )
+
+
+def test_the_python_api_returns_what_was_purged_as_it_ended_and_refuses_what_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Queue(str(tmp_path / "home")) as queue:
+        add(queue.storage, "a", "b")
+        happens = [
+            lambda: end(queue.storage),
+            lambda: queue.delete("a"),
+            lambda: end(queue.storage),
+        ]
+        monkeypatch.setattr(queue.storage, "wait", lambda seconds: happens.pop(0)() if seconds else None)
+        assert [(job.id, job.state) for job in queue.wait(["a", "b"])] == [
+            ("a", State.COMPLETED),
+            ("b", State.COMPLETED),
+        ]
+        happens[:] = [lambda: queue.delete("c")]
+        add(queue.storage, "c")
+        with pytest.raises(JobNotFound, match="'c'"):
+            queue.wait("c")
 
 
 def test_wait_all_ends_when_the_last_job_does(cli: Cli) -> None:

@@ -32,4 +32,4 @@ def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
         bulk.do(CANCEL, each(partial(queue.cancel_all, reason=reason)))
         return
     for job in queue.cancel(job_ids, reason):
-        click.echo(f"Job {job.id} is cancelled." if job.state is State.CANCELLED else f"Job {job.id} is being ended.")
+        click.echo(f"Job {job.id} is {'being ended' if job.state is State.PROCESSING else job.state}.")

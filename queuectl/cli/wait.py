@@ -27,7 +27,9 @@ BAR = 24
 @click.option("--queue", "name", metavar="NAME", help="Every job of this queue, and those that come meanwhile.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up then: exit code 124.")
 def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: float | None) -> None:
-    """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead or was cancelled.
+    """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead, was cancelled or was deleted.
+
+    A job that is purged once it has completed counts as completed.
 
     \b
     Examples:
@@ -50,9 +52,12 @@ def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: 
     finally:
         bar.clear()
     progress = wanted.progress()
-    failed = [] if isinstance(wanted, ForAll) else [job for job in wanted.ended if job.state is not State.COMPLETED]
-    for job in failed[:MOST_TOLD]:
-        click.echo(f"Job {job.id} is {job.state}: {job.error_message}. See: queuectl show {job.id}", err=True)
+    if isinstance(wanted, ForJobs):
+        failed = [job for job in wanted.ended if job.state is not State.COMPLETED]
+        for job in failed[:MOST_TOLD]:
+            click.echo(f"Job {job.id} is {job.state}: {job.error_message}. See: queuectl show {job.id}", err=True)
+        for job in wanted.deleted[:MOST_TOLD]:
+            click.echo(f"Job {job.id} was deleted before it was seen to end: nobody knows how it did.", err=True)
     click.echo(summary(progress), err=True)
     sys.exit(0 if progress.all_completed else 1)
 

@@ -279,6 +279,11 @@ class Reader(ABC):
         found: str | None = self.one("newest")
         return found
 
+    def job_at(self, seq: int) -> Job | None:
+        """By its number, with all that it printed."""
+        row = self.run("job_at", seq=seq).fetchone()
+        return None if row is None else self.aged([as_job(row)])[0]
+
     def glance_at(self, seq: int) -> Job | None:
         row = self.run("glance_at", seq=seq).fetchone()
         return None if row is None else as_job(row)

@@ -160,8 +160,8 @@ function tryRow(run, pick) {
     { key: run.lease },
     h(
       "button.link",
-      { type: "button", "aria-label": `Show the output of try ${run.attempt}`, on: { click: pick } },
-      `Try ${number(run.attempt)}`,
+      { type: "button", "aria-label": `Show the output of try ${run.lease}`, on: { click: pick } },
+      `Try ${number(run.lease)}`,
     ),
     OUTCOMES[run.outcome] ? h(`span.state.state-${OUTCOMES[run.outcome]}`, {}, run.outcome) : stateBadge(run.outcome),
     h("span.reason", {}, run.error_message ?? ""),
