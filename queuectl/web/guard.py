@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import time
 from collections.abc import Iterable
 
 from flask import Response, redirect, request
 
+from queuectl.web.peer import is_ours
 from queuectl.web.refusals import Refused
 
 LARGEST_BODY = 1_000_000
+INVITED_SECONDS = 60.0
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -39,7 +42,8 @@ class Guard:
         self._token = token.encode()
         self._hosts = {name for host in hosts for name in names_of(host, port)}
         self._is_read_only = is_read_only
-        self._invitation: bytes | None = None
+        self._port = port
+        self._invitation, self._invited_until = b"", 0.0
         # Two dashboards on one machine are told apart by their ports, which cookies do not know of.
         self.cookie = f"queuectl-{port}"
         self.csrf_token = self._derived("csrf")
@@ -49,9 +53,9 @@ class Guard:
         return hmac.new(self._token, purpose.encode(), "sha256").hexdigest()
 
     def invite(self) -> str:
-        """What lets one browser in, once: other users of the machine can read a browser's command line."""
+        """What lets one browser in, once and soon: other users of the machine can read a browser's command line."""
         invitation = secrets.token_urlsafe(32)
-        self._invitation = invitation.encode()
+        self._invitation, self._invited_until = invitation.encode(), time.monotonic() + INVITED_SECONDS
         return invitation
 
     # --- before a request ---
@@ -85,10 +89,12 @@ class Guard:
         return answer
 
     def _is_invited(self, given: str) -> bool:
-        invitation = self._invitation
-        if invitation is None or not same(given.encode("utf-8", "replace"), invitation):
+        """Only a program of this user: another one may have read the invitation and come before the browser."""
+        if time.monotonic() > self._invited_until or not same(given.encode("utf-8", "replace"), self._invitation):
             return False
-        self._invitation = None
+        if not is_ours(int(request.environ["REMOTE_PORT"]), self._port):
+            return False
+        self._invited_until = 0.0
         return True
 
     def _has_token(self) -> bool:
