@@ -40,6 +40,28 @@ def test_output_is_followed_while_it_is_printed(web: Web, cli: Cli, visitor: Vis
     expect(printed.locator("div")).to_have_count(402)
 
 
+def test_output_that_ends_within_a_letter_is_not_asked_for_without_end(
+    web: Web, cli: Cli, visitor: Visitor, tmp_path: Path
+) -> None:
+    cli.ok("enqueue", "--id", "cut", act("bytes 61c3", "wait go", "bytes a4"))
+    cli.ok("worker", "start")
+    page = visitor.enter(web, "job/cut")
+    printed = page.get_by_role("tabpanel")
+    expect(printed).to_have_text("a")
+    visitor.asked.clear()
+    page.wait_for_timeout(3000)
+    seconds = len([url for url in visitor.asked if url.endswith("/api/overview")])  # it asks for that once a second
+    outputs = len([url for url in visitor.asked if "/output" in url])
+    assert seconds > 0 and outputs <= 3 * seconds + 3, "otherwise it is hundreds"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    download.value.save_as(tmp_path / "cut.txt")
+    assert (tmp_path / "cut.txt").read_text(encoding="utf-8") == "a"
+    (cli.cwd / "go").touch()
+    expect(page.locator(".job-title")).to_contain_text("completed")
+    expect(printed).to_have_text("aä")
+
+
 def test_who_scrolls_away_is_left_there(web: Web, cli: Cli, visitor: Visitor) -> None:
     cli.ok("enqueue", "--id", "talks", act("count 400", "wait go", "count 400", "wait end"))
     cli.ok("worker", "start")
