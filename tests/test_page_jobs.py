@@ -91,6 +91,27 @@ def test_a_long_list_is_shown_a_page_at_a_time(web: Web, cli: Cli, visitor: Visi
     assert ids(page)[0] == "n229"
 
 
+def test_a_filter_that_there_is_not_is_passed_over(web: Web, cli: Cli, visitor: Visitor) -> None:
+    enqueue(cli, {"id": "film", "command": "true"}, {"id": "photo", "command": "true", "label": "photos"})
+    page = visitor.enter(web, "jobs?lable=photos&label=photos")
+    expect(page.locator("tbody .job-id")).to_have_text(["photo"])
+    page.get_by_label("Label").fill("")
+    expect(page).to_have_url(re.compile("#/jobs$"))
+    expect(page.locator("tbody .job-id")).to_have_text(["photo", "film"])
+
+
+def test_the_states_are_counted_where_the_filters_allow_it(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("queue", "add", "mail")
+    enqueue(cli, {"command": "true"}, {"command": "true", "label": "x"}, {"command": "true", "queue": "mail"})
+    page = visitor.enter(web, "jobs")
+    pending = page.get_by_role("link", name=re.compile("^pending"))
+    expect(pending).to_have_text("pending3")
+    visitor.go(web, "jobs?queue=mail")
+    expect(pending).to_have_text("pending1")
+    visitor.go(web, "jobs?label=x")
+    expect(pending).to_have_text("pending")
+
+
 # --- handing in ---
 
 
@@ -239,9 +260,13 @@ def test_those_that_are_chosen_are_changed_and_no_others(web: Web, cli: Cli, vis
 
 def test_all_that_match_are_changed_in_pieces_with_a_bar(web: Web, cli: Cli, visitor: Visitor) -> None:
     enqueue(cli, *({"command": "true", "label": "many"} for _ in range(1200)), {"id": "other", "command": "true"})
-    page = visitor.enter(web, "jobs?label=many")
+    page = visitor.enter(web, "jobs")
     page.get_by_label("Choose all jobs shown").check()
     bar = page.get_by_role("region", name="What is chosen")
+    expect(bar).to_contain_text("50 chosen")
+    expect(bar.get_by_role("button", name="Choose all that match")).to_have_count(0)  # there is nothing to match
+    visitor.go(web, "jobs?label=many")
+    page.get_by_label("Choose all jobs shown").check()
     expect(bar).to_contain_text("50 chosen")
     bar.get_by_role("button", name="Choose all that match").click()
     pieces: list[int] = []

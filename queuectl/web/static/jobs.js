@@ -13,9 +13,11 @@ import { jobTable } from "./rows.js";
 const PAGE = 50;
 const MOST = 200; // at once: what comes after that is a page of its own
 const TYPING_MS = 300;
+const FILTERS = ["state", "queue", "label", "match", "reason", "older_than"];
 
 export function jobsView({ filters }, redraw) {
-  const { cursor = "", ...wanted } = filters;
+  const { cursor = "" } = filters;
+  const wanted = known(filters);
   const page = { jobs: null, next: null, limit: PAGE, error: null };
   const chosen = { ids: new Set(), all: false };
 
@@ -53,10 +55,10 @@ export function jobsView({ filters }, redraw) {
 
   function note() {
     if (!page.jobs) return "";
-    const known = isByStateAlone(wanted) ? total(wanted.state) : null;
+    const all = total(wanted);
     if (wanted.reason) return told(wanted);
     const order = wanted.state === "pending" ? "in the order in which they will run" : "newest first";
-    return known === null ? order : `${count(known, "job")}, ${order}`;
+    return all === null ? order : `${count(all, "job")}, ${order}`;
   }
 
   function content() {
@@ -84,7 +86,7 @@ export function jobsView({ filters }, redraw) {
 
   function nothing() {
     if (page.next) return empty("None of these match.", "There are older ones that were not looked at yet.");
-    if (Object.values(wanted).some(Boolean)) {
+    if (isFiltered(wanted)) {
       return h(
         "div.empty",
         {},
@@ -95,12 +97,12 @@ export function jobsView({ filters }, redraw) {
     return empty("There are no jobs yet.", "Hand in the first one:", 'queuectl enqueue "echo hello"');
   }
 
-  /** What can be done to those that are chosen, or to all that match. */
+  /** What can be done to those that are chosen, or to all that match: everything there is matches no filter at all. */
   function bulkBar() {
     const jobs = page.jobs.filter((job) => chosen.ids.has(job.id));
     const states = wanted.state ? [wanted.state] : chosen.all ? STATES : [...new Set(jobs.map((job) => job.state))];
     const names = [...new Set(states.flatMap((state) => possible(state, { many: true })))];
-    const all = page.next && jobs.length === page.jobs.length && !chosen.all;
+    const all = page.next && isFiltered(wanted) && jobs.length === page.jobs.length && !chosen.all;
     return h(
       "div.bulk",
       { role: "region", "aria-label": "What is chosen" },
@@ -130,12 +132,7 @@ export function jobsView({ filters }, redraw) {
   async function toMany(name, jobs) {
     const fitting = jobs.filter((job) => ACTIONS[name].states.includes(job.state));
     const done = chosen.all
-      ? await actOnMany(
-          name,
-          { select: wanted },
-          told(wanted),
-          isByStateAlone(wanted) && wanted.state ? total(wanted.state) : undefined,
-        )
+      ? await actOnMany(name, { select: wanted }, told(wanted), wanted.state ? (total(wanted) ?? undefined) : undefined)
       : await actOnMany(
           name,
           { ids: fitting.map((job) => job.id) },
@@ -153,29 +150,39 @@ export function jobsView({ filters }, redraw) {
   return { title: wanted.state ? `Jobs, ${wanted.state}` : "Jobs", load, draw };
 }
 
-const isByStateAlone = ({ queue, label, match, reason }) => !queue && !label && !match && !reason;
+/** Those of the filters in an address that there are. */
+const known = (filters) =>
+  Object.fromEntries(Object.entries(filters).filter(([name, value]) => FILTERS.includes(name) && value));
 
-const total = (state) =>
-  state ? live.overview.stats[state] : Object.values(live.overview.stats).reduce((sum, value) => sum + value, 0);
+const isFiltered = (wanted) => Object.keys(wanted).length > 0;
 
-function told({ state, queue, label, match, reason }) {
+/** How many there are, null where nobody has counted them: only those of a state, and of a queue, are counted. */
+function total({ state, queue, ...others }) {
+  if (isFiltered(others)) return null;
+  const { stats, queues } = live.overview;
+  const counts = queue ? queues.find(({ name }) => name === queue)?.jobs : stats;
+  if (!counts) return null;
+  return state ? (counts[state] ?? null) : Object.values(counts).reduce((sum, value) => sum + value, 0);
+}
+
+function told({ state, queue, label, match, reason, older_than: age }) {
   const parts = [
     state ? `all that are ${state}` : "all in any state",
     queue ? `in the queue ${queue}` : "",
     label ? `labelled ${label}` : "",
     match ? `with “${match}” in the command` : "",
     reason ? `by “${reason}”` : "",
+    age ? `older than ${age}` : "",
   ];
   return parts.filter(Boolean).join(", ");
 }
 
 function stateChoices(wanted) {
-  const options = ["", ...STATES].map((state) => [
-    state,
-    state || "all",
-    address("jobs", { ...wanted, state }),
-    h("span.count", {}, number(total(state))),
-  ]);
+  const options = ["", ...STATES].map((state) => {
+    const all = total({ ...wanted, state });
+    const counted = all === null ? null : h("span.count", {}, number(all));
+    return [state, state || "all", address("jobs", { ...wanted, state }), counted];
+  });
   return choices("Filter by state", options, wanted.state ?? "");
 }
 
@@ -193,7 +200,7 @@ function follow(name) {
 
 function goToTyped() {
   const { path, filters } = here();
-  if (path[0] === "jobs") replace(address("jobs", { ...filters, cursor: "", ...typed }));
+  if (path[0] === "jobs") replace(address("jobs", { ...known(filters), ...typed }));
   typed = {};
 }
 
@@ -220,6 +227,6 @@ function filterForm(wanted) {
     field("Text in the command", text("match"), { form: "filter" }),
     field("Label", text("label"), { form: "filter" }),
     field("Queue", queue, { form: "filter" }),
-    Object.values(wanted).some(Boolean) ? h("a.button.plain", { href: "#/jobs" }, "Clear") : null,
+    isFiltered(wanted) ? h("a.button.plain", { href: "#/jobs" }, "Clear") : null,
   );
 }
