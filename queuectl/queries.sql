@@ -374,6 +374,13 @@ SELECT COUNT(*) FROM (
     ORDER BY rank, seq LIMIT :most
 ) AS before;
 
+-- counted_waiting: how many wait for their time, and how many for other jobs, counted no further than it is shown
+SELECT (
+    SELECT COUNT(*) FROM (SELECT 1 FROM jobs WHERE due_at IS NOT NULL ORDER BY due_at, seq LIMIT :most) AS later
+), (
+    SELECT COUNT(*) FROM (SELECT 1 FROM jobs WHERE waits_for > 0 ORDER BY seq LIMIT :most) AS blocked
+);
+
 -- ids_near: the ids that stand beside this one in the alphabet, in case it was misspelt
 SELECT id FROM (SELECT id FROM jobs WHERE id >= :id ORDER BY id LIMIT 50) AS after
 UNION ALL

@@ -94,6 +94,7 @@ HOT: dict[str, dict[str, Any]] = {
     "running": {"queue": "default"},
     "clock": {},
     "ahead": {"queue": "default", "rank": 0, "seq": 1, "most": 1000},
+    "counted_waiting": {"most": 1000},
     "in_line": {"queue": "default", "key": -(2**63), "seq": 0, "limit": 20},
     "later": {"key": -(2**63), "seq": 0, "limit": 20},
     "blocked": {"seq": 0, "limit": 20},

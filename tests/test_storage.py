@@ -510,6 +510,7 @@ HOT = {
     "needs_of": {"seq": 1, "limit": 10},
     "dependents_of": {"seq": 1, "limit": 10},
     "ahead": {"queue": "default", "rank": 1, "seq": 1, "most": 1000},
+    "counted_waiting": {"most": 1000},
     "held_by": {"worker": "w"},
     "shift_times": {"delta": 1, "millis": 0},
     "runs_of": {"seq": 1},
@@ -530,7 +531,20 @@ HOT = {
 
 
 # Tables with a row for each thing that a user has set up, and parts of a query that have a limit of their own.
-SMALL = ("clock", "totals", "queues", "schedules", "line", "later", "after", "before", "oldest", "(subquery")
+SMALL = (
+    "clock",
+    "totals",
+    "queues",
+    "schedules",
+    "line",
+    "later",
+    "blocked",
+    "after",
+    "before",
+    "oldest",
+    "(subquery",
+    "CONSTANT",
+)
 
 
 @only_sqlite

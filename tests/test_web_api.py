@@ -89,6 +89,30 @@ def test_the_overview_says_what_there_is(cli: Cli, web: Web) -> None:
     assert web.get("/api/settings").json == shown(cli, "config", "list")
 
 
+def test_who_is_held_back_by_a_paused_queue_is_not_among_those_in_line(cli: Cli, web: Web) -> None:
+    cli.ok("queue", "add", "mail")
+    cli.ok("enqueue", "--id", "letter", "--queue", "mail", "echo 1")
+    cli.ok("enqueue", "--id", "later", "--queue", "mail", "--delay", "1h", "echo 2")
+    cli.ok("enqueue", "--id", "film", "echo 3")
+    cli.ok("queue", "pause", "mail")
+    found = web.get("/api/overview").json
+    ids = {part: [job["id"] for job in found[part]] for part in ("line", "held", "later")}
+    assert ids == {"line": ["film"], "held": ["letter"], "later": ["later"]}
+    assert found["waiting"] == {"line": 1, "held": 1, "later": 1, "blocked": 0}
+    cli.ok("queue", "resume", "mail")
+    assert web.get("/api/overview").json["waiting"] == {"line": 2, "held": 0, "later": 1, "blocked": 0}
+
+
+def test_who_waits_is_counted_to_a_thousand(cli: Cli, web: Web) -> None:
+    jobs = [*({"command": "true"} for _ in range(1_100)), *({"command": "true", "delay": "1h"} for _ in range(1_100))]
+    cli.ok("enqueue", "--file", "-", input="\n".join(map(json.dumps, jobs)))
+    found = web.get("/api/overview").json
+    assert found["waiting"] == {"line": 1_000, "held": 0, "later": 1_000, "blocked": 0}
+    assert (len(found["line"]), len(found["later"])) == (50, 20)
+    rest = web.get(f"/api/jobs?state=pending&limit=1&cursor={found['cursors']['later']}").json["jobs"]
+    assert rest[0]["id"] not in [job["id"] for job in found["later"]] and rest[0]["run_at"] is not None
+
+
 def test_the_newest_that_ended_come_first_however_they_ended(cli: Cli, web: Web) -> None:
     cli.ok("enqueue", "--id", "first", "echo 1")
     cli.ok("enqueue", "--id", "dies", "--max-retries", "0", act("exit 3"))

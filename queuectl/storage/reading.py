@@ -170,15 +170,33 @@ class Reader(ABC):
         self.look_at_clock()
         return [one.name for one in self.known_queues.values() if one.name == queue or not one.is_paused]
 
+    def line(self, limit: int, is_paused: bool = False) -> list[Job]:
+        """The first in line of the queues that are open, or of those that are paused."""
+        return self.aged([as_job(row) for row in self._in_line(self._names(is_paused), limit, key=LOWEST, seq=0)])
+
+    def waiting(self) -> dict[str, int]:
+        """How many wait, by what they wait for; each counted to MOST_COUNTED."""
+        found = {"line": 0, "held": 0}
+        for kind, is_paused in (("line", False), ("held", True)):
+            for name in self._names(is_paused):
+                last = dict(rank=AFTER_ALL_JOBS, seq=AFTER_ALL_JOBS, most=MOST_COUNTED - found[kind])
+                found[kind] += int(self.one("ahead", queue=name, **last))
+        later, blocked = self.run("counted_waiting", most=MOST_COUNTED).fetchone()
+        return {**found, "later": later, "blocked": blocked}
+
+    def _names(self, is_paused: bool) -> list[str]:
+        """The queues that are paused, or those that are not."""
+        self.look_at_clock()
+        return [queue.name for queue in self.known_queues.values() if bool(queue.is_paused) is is_paused]
+
     def last_due(self) -> Millis | None:
         found: Millis | None = self.one("last_due")
         return found
 
     def front(self, limit: int) -> list[Turn]:
         """The first in line, an equal share of each queue that is not paused."""
-        self.look_at_clock()
+        names = self._names(is_paused=False)
         values = dict(limit=self._share(limit), letters=COMMAND_LETTERS)
-        names = [queue.name for queue in self.known_queues.values() if not queue.is_paused]
         turns = [Turn(*row) for name in names for row in self.run("front", queue=name, **values).fetchall()]
         return sorted(turns, key=lambda turn: (turn.rank, turn.seq))
 

@@ -30,19 +30,21 @@ def overview(here: Here) -> dict[str, Any]:
     def shown(jobs: Iterable[Job]) -> list[dict[str, Any]]:
         return [shapes.job_json(job, expected=expected.of(job)) for job in jobs]
 
-    line, _ = storage.page(MOST_IN_LINE, State.PENDING)
-    later, _ = storage.page(MOST_OF_OTHERS, State.PENDING, cursor=LATER)
-    blocked, _ = storage.page(MOST_OF_OTHERS, State.PENDING, cursor=BLOCKED)
+    later, after_later = storage.page(MOST_OF_OTHERS, State.PENDING, cursor=LATER)
+    blocked, after_blocked = storage.page(MOST_OF_OTHERS, State.PENDING, cursor=BLOCKED)
     return {
         "now": iso(storage.clock.now()),
         "stats": {state.value: totals[state.value] for state in State},
         "workers": worker_shapes(here, expected),
         "queues": queue_shapes(here.queue),
-        "line": shown(line),
+        "line": shown(storage.line(MOST_IN_LINE)),
+        "held": shown(storage.line(MOST_OF_OTHERS, is_paused=True)),
         "running": shown(storage.jobs(State.PROCESSING, MOST_COUNTED)),
         "recent": shown(storage.recently_ended(MOST_OF_OTHERS)),
         "later": shown(later),
         "blocked": shown(blocked),
+        "waiting": storage.waiting(),
+        "cursors": {"later": after_later, "blocked": after_blocked},
         "schedules": schedule_shapes(storage),
         "events": {event: totals[f"event_{event}"] for event in EVENTS},
         "jobs_per_minute": round(rate(runs, storage.clock.now()), 3),

@@ -5,6 +5,11 @@ const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 export const number = (value) => whole.format(value);
 
+const MOST_COUNTED = 1000;
+
+/** A number that is counted no further than this. */
+export const upTo = (value) => (value < MOST_COUNTED ? number(value) : `${number(MOST_COUNTED)}+`);
+
 /** A rate: with a digit behind the point only while it is small. */
 export const rate = (value) => (value < 10 ? tenths : whole).format(value);
 

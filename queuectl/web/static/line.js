@@ -2,9 +2,9 @@
 
 import { actionMenu } from "./actions.js";
 import { h } from "./dom.js";
-import { count, number } from "./format.js";
+import { count, number, upTo } from "./format.js";
 import { live, now } from "./live.js";
-import { around, card, command, empty, jobLink, stateBadge, when } from "./parts.js";
+import { around, card, command, empty, jobLink, jobsAddress, stateBadge, when } from "./parts.js";
 import { jobTable, tags } from "./rows.js";
 
 const SMALLEST_SCALE = 10;
@@ -14,11 +14,18 @@ export function lineView() {
 }
 
 function draw() {
-  const { line, later, blocked } = live.overview;
+  const { line, held, later, blocked, waiting, cursors } = live.overview;
   return h(
     "div.stack",
     {},
-    card("In line", { note: rule(live.overview), key: "line" }, legend(), lineList(line, line.length)),
+    card(
+      "In line",
+      { note: rule(live.overview), key: "line" },
+      legend(),
+      lineList(line, line.length),
+      rest(line, waiting.line, { "All pending jobs": { state: "pending" } }),
+    ),
+    held.length ? heldCard(held, waiting.held) : null,
     card(
       "Scheduled, or waiting for the next try",
       { key: "later" },
@@ -29,6 +36,10 @@ function draw() {
             "To have a job start later:",
             'queuectl enqueue --delay 10m "echo later"',
           ),
+      rest(later, waiting.later, {
+        "The scheduled ones after these": { state: "pending", cursor: cursors.later },
+        "All that wait for the next try": { state: "failed" },
+      }),
     ),
     card(
       "Waiting for other jobs",
@@ -40,7 +51,31 @@ function draw() {
             "To have one follow another:",
             'queuectl enqueue --after ID "echo then"',
           ),
+      rest(blocked, waiting.blocked, { "Those after these": { state: "pending", cursor: cursors.blocked } }),
     ),
+  );
+}
+
+/** Jobs that stand in line in a paused queue: nothing is started of it, so they are in nobody's way. */
+function heldCard(held, many) {
+  const paused = live.overview.queues.filter((queue) => queue.paused && queue.jobs.pending + queue.jobs.failed);
+  const names = paused.map(({ name }) => name);
+  return card(
+    "Held back",
+    { key: "held", note: `${names.length === 1 ? "Queue" : "Queues"} ${names.join(", ")}: paused.` },
+    jobTable(held, "Jobs in paused queues"),
+    rest(held, many, Object.fromEntries(names.map((name) => [`All of queue ${name}`, { queue: name }]))),
+  );
+}
+
+/** Where a list shows a part only: how large it is, and where the others are. */
+function rest(shown, many, places) {
+  if (many <= shown.length) return null;
+  return h(
+    "p.rest",
+    {},
+    h("span.note", {}, `The first ${number(shown.length)} of ${upTo(many)}.`),
+    Object.entries(places).map(([text, filters]) => h("a", { key: text, href: jobsAddress(filters) }, text)),
   );
 }
 
@@ -56,14 +91,20 @@ export function lineList(line, most) {
   const points = line.map((job) => aged(job));
   const scale = Math.max(SMALLEST_SCALE, ...line.map((job, place) => job.priority + points[place]));
   const promoted = promotedIn(line);
+  const full = new Set(live.overview.queues.filter(isFull).map(({ name }) => name));
   return h(
     "ol.line",
     {},
-    line.slice(0, most).map((job, place) => position(job, place, points[place], scale, promoted.has(job.id))),
+    line.slice(0, most).map((job, place) => {
+      const marks = [promoted.has(job.id) && "promoted", full.has(job.queue) && "queue full"];
+      return position(job, place, points[place], scale, marks.filter(Boolean));
+    }),
   );
 }
 
-function position(job, place, points, scale, isPromoted) {
+const isFull = ({ limit, jobs }) => limit !== null && jobs.processing >= limit;
+
+function position(job, place, points, scale, marks) {
   const earned = Math.floor(points);
   const share = (value) => `${((value / scale) * 100).toFixed(2)}%`;
   const text = `priority ${job.priority} + ${number(earned)} for waiting = ${number(job.priority + earned)}`;
@@ -71,7 +112,14 @@ function position(job, place, points, scale, isPromoted) {
     "li",
     { key: job.id },
     h("span.place", { "aria-hidden": "true" }, number(place + 1)),
-    h("span.line-job", {}, jobLink(job.id), job.state === "failed" ? stateBadge("failed") : null, tags(job)),
+    h(
+      "span.line-job",
+      {},
+      jobLink(job.id),
+      job.state === "failed" ? stateBadge("failed") : null,
+      marks.map((mark) => h("span.tag.mark", { key: mark }, mark)),
+      tags(job),
+    ),
     h(
       "span.aging",
       { role: "img", "aria-label": text, "data-tip": text },
@@ -85,7 +133,7 @@ function position(job, place, points, scale, isPromoted) {
       h("b", {}, number(job.priority + earned)),
     ),
     h("span.line-command", {}, command(job)),
-    h("span.line-when", {}, isPromoted ? h("span.tag.label", {}, "promoted") : null, around(job.expected_start_at)),
+    h("span.line-when", {}, around(job.expected_start_at)),
     actionMenu(job),
   );
 }

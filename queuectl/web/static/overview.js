@@ -3,7 +3,7 @@
 import { endedChart, loadChart } from "./charts.js";
 import { get, isReadOnly } from "./api.js";
 import { h } from "./dom.js";
-import { number, rate } from "./format.js";
+import { number, rate, upTo } from "./format.js";
 import { openEnqueue } from "./enqueue.js";
 import { icon } from "./icons.js";
 import { legend, lineList } from "./line.js";
@@ -34,7 +34,7 @@ export function overviewView({ filters }, redraw) {
   const load = () => Promise.all([loadHistory(), past.load()]);
 
   function draw() {
-    const { stats, workers, line, recent } = live.overview;
+    const { stats, workers, line, waiting, recent } = live.overview;
     if (!STATES.some((state) => stats[state])) return welcome();
     return h(
       "div.stack",
@@ -51,6 +51,9 @@ export function overviewView({ filters }, redraw) {
           { key: "next", tools: h("a", { href: "#/line" }, "The whole line") },
           legend(),
           lineList(line, FIRST_IN_LINE),
+          waiting.held
+            ? h("p.rest", {}, h("span.note", {}, `${upTo(waiting.held)} more in paused queues are held back.`))
+            : null,
         ),
         card(
           "Ended lately",

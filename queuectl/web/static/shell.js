@@ -3,7 +3,7 @@
 import { ServerError, get, isReadOnly, jobPath, version } from "./api.js";
 import { h } from "./dom.js";
 import { openEnqueue } from "./enqueue.js";
-import { number } from "./format.js";
+import { number, upTo } from "./format.js";
 import { icon } from "./icons.js";
 import { openHelp } from "./keys.js";
 import { askNow, live } from "./live.js";
@@ -13,12 +13,12 @@ import { theme, turnTheme } from "./theme.js";
 
 const PLACES = [
   ["", "Overview", "overview", () => null],
-  ["line", "In line", "line", ({ stats }) => stats.pending],
+  ["line", "In line", "line", ({ waiting }) => upTo(waiting.line)],
   ["jobs", "Jobs", "jobs", () => null],
-  ["dead", "Dead", "dead", ({ stats }) => stats.dead],
-  ["workers", "Workers", "workers", ({ workers }) => workers.filter(({ state }) => state !== "lost").length],
-  ["queues", "Queues", "queues", ({ queues }) => (queues.length > 1 ? queues.length : null)],
-  ["recurring", "Recurring", "recurring", ({ schedules }) => schedules.length || null],
+  ["dead", "Dead", "dead", ({ stats }) => number(stats.dead)],
+  ["workers", "Workers", "workers", ({ workers }) => number(workers.filter(({ state }) => state !== "lost").length)],
+  ["queues", "Queues", "queues", ({ queues }) => (queues.length > 1 ? number(queues.length) : null)],
+  ["recurring", "Recurring", "recurring", ({ schedules }) => number(schedules.length)],
 ];
 
 const state = { isMenuOpen: false };
@@ -119,7 +119,7 @@ function link([path, text, drawing, counted], place) {
       { href: `#/${path}`, "aria-current": path === place ? "page" : null },
       icon(drawing),
       h("span", {}, text),
-      value ? h("span.count", { class: path === "dead" ? "is-bad" : "" }, number(value)) : null,
+      value && value !== "0" ? h("span.count", { class: path === "dead" ? "is-bad" : "" }, value) : null,
     ),
   );
 }
