@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from random import Random
 
 import pytest
 from conftest import ROOT
@@ -12,8 +14,11 @@ from conftest import ROOT
 if os.name == "nt":
     pytest.skip("its faults are signals, its locks flock's", allow_module_level=True)
 
+from chaos import __main__ as chaos
+from chaos import faults
 from chaos.accounting import Books, Record, Row, Run, discrepancies, record
-from chaos.load import Account
+from chaos.load import Account, Load
+from chaos.stage import Stage
 
 from queuectl.job import State
 
@@ -27,6 +32,51 @@ def test_whatever_happens_every_job_is_accounted_for(engine: str) -> None:
         [sys.executable, "-m", "tests.chaos", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- does everything happen, and is it seen? ---
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """With no machines and no queue."""
+    made = Stage.__new__(Stage)
+    made.root, made.findings = tmp_path, []
+    return made
+
+
+def test_however_short_the_time_is_each_fault_happens_and_one_that_does_not_is_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(scene: faults.Scene) -> str:
+        raise OSError("not here")
+
+    known = {**{f"fault-{number}": lambda scene: "harm" for number in range(7)}, "cannot": cannot}
+    monkeypatch.setattr(faults, "FAULTS", known)
+    monkeypatch.setattr(chaos, "PAUSE_SECONDS", (0, 0))
+    players = chaos.Players(stage, Load.__new__(Load), Random(1), list(known))
+    players.play(0)
+    assert players.happened == {"harm": 7} and players.missing == {"cannot"}
+    assert stage.findings == ["cannot could not be done: OSError('not here')"]
+
+
+def test_chaos_that_has_broken_nothing_off_is_a_problem() -> None:
+    assert list(chaos.harmless(None, 0, 0)) == ["no enqueue was broken off", "no run was broken off"]
+    assert list(chaos.harmless(None, 1, 1)) == list(chaos.harmless(["purge"], 0, 0)) == []
+    assert list(chaos.harmless(["kill_job"], 0, 0)) == ["no run was broken off"]
+
+
+def test_an_error_of_a_commands_own_is_seen(stage: Stage) -> None:
+    for complaint in ("Traceback (most recent", "Error: Something unforeseen: KeyError(1)", "Error: No job 'a'"):
+        stage.judge("queuectl", complaint)
+    assert len(stage.findings) == 2
+
+
+def test_a_thread_that_dies_is_seen(stage: Stage) -> None:
+    thread = stage.thread("whoever hands in", lambda: {}["nothing"])
+    thread.start()
+    thread.join()
+    assert stage.findings == ["whoever hands in has failed: KeyError('nothing')"]
 
 
 # --- can the accounting see? ---

@@ -8,11 +8,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import NamedTuple, TextIO
 
 from postgres import Server, place
@@ -79,44 +79,57 @@ def server(wanted: bool) -> Iterator[Server | None]:
             made.remove()
 
 
-def script(stage: Stage, random: Random, only: list[str] | None) -> Iterator[Cue]:
-    """What happens: everything once in some order, and then anything."""
+def possible(stage: Stage) -> list[str]:
+    """The faults that there can be with this engine."""
     other = faults.OF_SQLITE if stage.server else faults.OF_POSTGRES
-    names = only or [name for name in faults.FAULTS if name not in other]
+    return [name for name in faults.FAULTS if name not in other]
+
+
+def script(random: Random, names: Sequence[str]) -> Iterator[Cue]:
+    """What happens: everything once in some order, and then anything."""
     while True:
         for name in random.sample(names, len(names)):
             yield Cue(name, random.randrange(1_000_000), random.uniform(*PAUSE_SECONDS))
 
 
 class Players:
-    """They play the script together, each one fault at a time, until the time is over."""
+    """They play the script together, each one fault at a time, until the time is over and each fault has happened."""
 
-    def __init__(self, stage: Stage, load: Load, cues: Iterator[Cue]) -> None:
+    def __init__(self, stage: Stage, load: Load, random: Random, names: Sequence[str]) -> None:
         self.stage = stage
         self.load = load
-        self.happened: Counter[str] = Counter()
-        self._cues = cues
+        self.happened: Counter[str] = Counter()  # by what each said that it did
+        self.missing = set(names)
+        self._cues = script(random, names)
+        self._to_be_played = len(names)
         self._next = Lock()
 
     def play(self, seconds: float) -> None:
         began = time.monotonic()
         with open(self.stage.root / "chaos.log", "w", buffering=1) as log:
             threads = [
-                Thread(target=self._play, args=[began, began + seconds, log], daemon=True) for _ in range(AT_ONCE)
+                self.stage.thread("a player of faults", lambda: self._play(began, began + seconds, log))
+                for _ in range(AT_ONCE)
             ]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
 
+    def _next_cue(self, ends: float) -> Cue | None:
+        with self._next:
+            if self._to_be_played <= 0 and time.monotonic() >= ends:
+                return None
+            self._to_be_played -= 1
+            return next(self._cues)
+
     def _play(self, began: float, ends: float, log: TextIO) -> None:
-        while time.monotonic() < ends:
-            with self._next:
-                cue = next(self._cues)
+        while cue := self._next_cue(ends):
             log.write(f"{time.monotonic() - began:.2f} {cue.fault} begins\n")
             try:
                 scene = faults.Scene(self.stage, self.load, Random(cue.seed))
                 self.happened[faults.FAULTS[cue.fault](scene)] += 1
+                self.missing.discard(cue.fault)
             except Exception as error:  # the rest goes on: what it leaves behind is part of the chaos
                 self.stage.findings.append(f"{cue.fault} could not be done: {error!r}")
             log.write(f"{time.monotonic() - began:.2f} {cue.fault} is over\n")
@@ -126,9 +139,9 @@ class Players:
 def play(stage: Stage, seed: int, seconds: float, only: list[str] | None) -> list[str]:
     random = Random(seed)
     load = Load(stage, Random(seed))
-    players = Players(stage, load, script(stage, random, only))
+    players = Players(stage, load, random, only or possible(stage))
     is_over = Event()
-    keeper = Thread(target=keep_workers, args=[stage, is_over], daemon=True)
+    keeper = stage.thread("whoever keeps workers", lambda: keep_workers(stage, is_over))
     for machine in stage.machines:
         stage.call("worker", "start", "--count", str(WORKERS), machine=machine)
     load.start()
@@ -138,7 +151,8 @@ def play(stage: Stage, seed: int, seconds: float, only: list[str] | None) -> lis
     is_over.set()
     keeper.join()
     unsettled = list(settle(stage))
-    problems = [*audit(stage, load), *unsettled, *stage.findings]
+    problems = [*audit(stage, load, only), *unsettled, *stage.findings]
+    problems += [f"{name} did not happen" for name in sorted(players.missing)]
     for what, count in sorted(players.happened.items()):
         print(f"{count:6} × {what}")
     return problems
@@ -157,6 +171,7 @@ def settle(stage: Stage) -> Iterator[str]:
     stage.set_clock(stage.most_ahead + 10)  # what was to run at a time when the clock was ahead
     for name in ("rate", "keep-completed", "max-backoff"):
         stage.call("config", "unset", name)
+    stage.call("queue", "resume", "slow")  # whoever paused it may have failed to
     stage.call("config", "set", "max-backoff", "1")
     for machine in stage.machines:
         stage.call("worker", "start", "--count", str(WORKERS), machine=machine)
@@ -179,7 +194,7 @@ def settle(stage: Stage) -> Iterator[str]:
             yield f"worker stop failed: {done.stderr}"
 
 
-def audit(stage: Stage, load: Load) -> list[str]:
+def audit(stage: Stage, load: Load, only: list[str] | None) -> list[str]:
     problems = []
     lines = (stage.work / "records").read_text().splitlines()
     with stage.storage() as storage:
@@ -205,9 +220,18 @@ def audit(stage: Stage, load: Load) -> list[str]:
         f"{enqueued:,} were stored, {said}, {enqueued - len(rows):,} deleted; {begun:,} runs began, and "
         f"{begun - ended:,} of them were broken off"
     )
+    problems += harmless(only, len(load.account.doubtful), begun - ended)
     for complaint, count in Counter(load.account.refused.values()).most_common():
         print(f"{count:6} × refused: {complaint.strip()}")
     return problems
+
+
+def harmless(only: Sequence[str] | None, enqueues: int, runs: int) -> Iterator[str]:
+    """Chaos that broke nothing off has shown nothing; faults that were chosen need not break off either."""
+    if not enqueues and (not only or "kill_enqueuer" in only):
+        yield "no enqueue was broken off"
+    if not runs and (not only or {"kill_worker", "kill_job"} & {*only}):
+        yield "no run was broken off"
 
 
 def open_files(stage: Stage) -> Iterator[str]:

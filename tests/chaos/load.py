@@ -34,7 +34,7 @@ class Load:
         self._batch = 0
         self._numbers = threading.Lock()
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread = stage.thread("whoever hands in", self._go_on)
 
     def start(self) -> None:
         """With so many at once that nobody is idle for the time being."""
@@ -50,8 +50,8 @@ class Load:
         while not self._is_over.wait(0.05):
             self.hand_in(self._random, self._random.choice([1, 1, self._random.randint(2, MOST_IN_A_BATCH)]))
 
-    def hand_in(self, random: Random, size: int, kill_after: float | None = None) -> None:
-        """One enqueue of one job or of several, which may be killed in the middle of it."""
+    def hand_in(self, random: Random, size: int, kill_after: float | None = None) -> bool:
+        """One enqueue of one job or of several, which may be killed in the middle of it; True if it was broken off."""
         with self._numbers:
             self._batch += 1
             batch = self._batch
@@ -75,8 +75,7 @@ class Load:
             said, complaint = process.communicate()
             if kill_after is None:
                 self.stage.findings.append(f"an enqueue did not end within 120 s: {complaint}")
-        if "Traceback" in complaint:
-            self.stage.findings.append(f"enqueue: {complaint}")
+        self.stage.judge("enqueue", complaint)
         ids = [line.rstrip("\n") for line in said.splitlines(keepends=True) if line.endswith("\n")]
         self.account.accepted.update((job_id, batch) for job_id in ids if job_id not in self.account.accepted)
         if len(ids) < len(jobs):
@@ -86,6 +85,7 @@ class Load:
                 self.account.refused[batch] = complaint
                 if not any(name in complaint for name in ("queuectl.db:", "postgresql://")):
                     self.stage.findings.append(f"enqueue: {complaint}")
+        return batch in self.account.doubtful
 
     def some_ids(self, random: Random, most: int = 5) -> list[str]:
         """Of the newest that were accepted."""

@@ -25,6 +25,7 @@ from queuectl.storage import Storage
 HEARTBEAT_SECONDS = 1.5  # on a server others take over after three
 PATIENCE_SECONDS = 5.0
 DISK_BYTES = 200_000_000
+UNFORESEEN = ("Traceback", "Something unforeseen")  # what a command says that has met an error of its own
 SCRIPT = Path(__file__).with_name("job.sh")
 
 
@@ -82,15 +83,29 @@ class Stage:
     def call(
         self, *arguments: str, machine: Machine | None = None, input: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """What a user would do; it may fail, but neither hang nor show a traceback."""
+        """What a user would do; it may fail, but neither hang nor fail in a way that nobody has thought of."""
         try:
             done = (machine or self.machines[0])(*arguments, input=input, timeout=120)
         except subprocess.TimeoutExpired:
             self.findings.append(f"queuectl {' '.join(arguments)} did not end within 120 s")
             return subprocess.CompletedProcess(arguments, -1, "", "")
-        if "Traceback" in done.stderr:
-            self.findings.append(f"queuectl {' '.join(arguments)}: {done.stderr}")
+        self.judge(f"queuectl {' '.join(arguments)}", done.stderr)
         return done
+
+    def judge(self, who: str, complaint: str) -> None:
+        if any(sign in complaint for sign in UNFORESEEN):
+            self.findings.append(f"{who}: {complaint}")
+
+    def thread(self, who: str, act: Callable[[], None]) -> threading.Thread:
+        """A thread, of which it is noticed if it fails."""
+
+        def watched() -> None:
+            try:
+                act()
+            except Exception as error:
+                self.findings.append(f"{who} has failed: {error!r}")
+
+        return threading.Thread(target=watched, daemon=True)
 
     def storage(self) -> Opened:
         return Opened(open_queue(self.machines[0]))
