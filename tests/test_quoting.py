@@ -17,7 +17,7 @@ from processes import job
 
 from queuectl.errors import InvalidInput
 from queuectl.fields import check_windows_directory
-from queuectl.platforms.shells import Verbatim, batch_line, builtin_line, exact_argv, first_word, switches
+from queuectl.platforms.shells import Verbatim, batch_line, builtin_line, exact_argv, first_word, is_batch, switches
 
 from .conftest import ROOT, Cli
 from .test_docs import blocks, masked, section
@@ -141,6 +141,12 @@ def test_a_percent_sign_for_a_batch_file_begins_no_variable() -> None:
     assert batch_line("t.cmd", ["%PATH%"]) == '"t.cmd" "%%cd:~,%PATH%%cd:~,%"'
 
 
+@pytest.mark.parametrize("name", ["x.bat", "x.CMD", "x.bat.", "x.cmd ", "x.bat. ."])
+def test_what_windows_takes_for_a_batch_file_is_quoted_as_one(name: str) -> None:
+    assert is_batch(name)
+    assert not is_batch("x.bat.exe") and not is_batch("bat")
+
+
 def test_a_line_break_cannot_be_given_to_a_batch_file() -> None:
     for text in ("a\nb", "a\r"):
         with pytest.raises(ValueError, match="no line break"):
@@ -148,7 +154,8 @@ def test_a_line_break_cannot_be_given_to_a_batch_file() -> None:
 
 
 def test_echo_of_cmd_prints_its_arguments_and_no_quotes() -> None:
-    assert builtin_line(["echo", "50%", "a^b", 'say "hi"', "x & y"]) == 'echo 50^% a^^b say ^"hi^" x ^& y'
+    assert builtin_line(["echo", "50%", "a^b", 'say "hi"', "x & y"]) == 'echo 50%%cd:~,% a^^b say ^"hi^" x ^& y'
+    assert builtin_line(["echo", "%PATH:a=b%"]) == "echo %%cd:~,%PATH:a=b%%cd:~,%"
 
 
 def test_other_commands_of_cmds_own_get_quotes_and_take_none_within() -> None:
@@ -190,7 +197,8 @@ def test_a_batch_file_gets_what_was_typed_and_starts_nothing_else(cli: Cli, batc
 
 @pytest.mark.skipif(not WINDOWS, reason="only Windows has cmd.exe")
 def test_what_cmd_does_itself_gets_what_was_typed(cli: Cli) -> None:
-    assert cli("run", "--", "echo", "50%", "a^b", "%PATH%", "x & y", '"').stdout == '50% a^b %PATH% x & y "\n'
+    hard = ["50%", "a^b", "%PATH%", "%PATH:a=b%", "%PATH:~0,3%", "x & y", '"']
+    assert cli("run", "--", "echo", *hard).stdout == " ".join(hard) + "\n"
     cli.ok("run", "--", "mkdir", "my %PATH% dir")
     assert (cli.cwd / "my %PATH% dir").is_dir()
 

@@ -14,7 +14,7 @@ BUILTINS = (
     "move path pause popd prompt pushd rd rem ren rename rmdir set setlocal shift start time title type ver verify vol"
 )
 PLAIN = re.compile(r"[\w#$*+./:?@\\-]+")  # what means the same to cmd.exe with and without quotes
-SPECIAL = re.compile(r'[%^&|<>()!"]')
+SPECIAL = re.compile(r'[\^&|<>()!"]')
 # cmd.exe cannot be told to take a percent sign as it is. But an empty piece of a variable after it, which expands to
 # nothing, keeps it from beginning the name of another.
 PERCENT = "%%cd:~,%"
@@ -46,7 +46,8 @@ def exact_argv(cmd: str, line: str) -> list[str]:
 
 
 def is_batch(program: str) -> bool:
-    return program.lower().endswith((".bat", ".cmd"))
+    # Windows takes dots and spaces off the end of a name.
+    return program.lower().rstrip(". ").endswith((".bat", ".cmd"))
 
 
 def batch_line(script: str, arguments: Sequence[str]) -> str:
@@ -62,8 +63,10 @@ def builtin_line(argv: Sequence[str]) -> str:
     """A line for cmd.exe that does one of its own commands with exactly these arguments."""
     name, *arguments = argv
     if name.lower() == "echo":
-        # It prints quotes too, so it gets none: whatever could mean something is escaped.
-        return " ".join([name, *(SPECIAL.sub(r"^\g<0>", _one_line(text)) for text in arguments)])
+        # It prints quotes too, so it gets none: whatever could mean something is escaped. A percent sign cannot be:
+        # cmd.exe looks for variables before it reads carets.
+        escaped = (SPECIAL.sub(r"^\g<0>", _one_line(text)) for text in arguments)
+        return " ".join([name, *(text.replace("%", PERCENT) for text in escaped)])
     for text in arguments:
         if '"' in text:
             raise ValueError(f"{name}, a command of cmd.exe's own, takes no quotes within an argument")
