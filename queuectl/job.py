@@ -179,7 +179,8 @@ def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chanc
 def after_loss(job: Job, rebooted: bool) -> Verdict:
     """A lost worker costs its job no try; but a job that takes its workers down with it must not do so for ever."""
     if rebooted and not job.no_rerun:
-        return Verdict(State.PENDING, "lost", "worker lost: the machine restarted", lost=job.lost)
+        reason = "worker lost: the machine restarted, or its user signed out"
+        return Verdict(State.PENDING, "lost", reason, lost=job.lost)
     lost = job.lost + 1
     if job.no_rerun:
         return Verdict(State.DEAD, "lost", "worker lost, and it must not run twice", lost=lost)

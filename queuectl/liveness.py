@@ -17,7 +17,7 @@ LEASE_HEARTBEATS = 2.5
 class Condition(str, Enum):
     ALIVE = "alive"
     LOST = "lost"
-    REBOOTED = "rebooted"  # the machine restarted under it
+    REBOOTED = "rebooted"  # the machine restarted under it, or on Windows its user signed out
 
     def __str__(self) -> str:
         return self.value
@@ -45,6 +45,8 @@ def condition(worker: Worker, now: Millis, heartbeat_interval: float, is_shared:
     """Where it can be looked up, pid and start time decide: a suspended worker, or laptop, is not a dead one."""
     if is_here(worker):
         alive = platforms.start_time(worker.pid) == worker.start_time
+        if not alive and platforms.began_before_logon(worker.start_time):
+            return Condition.REBOOTED
     elif worker.boot_id != platforms.boot_id() and not is_shared:
         return Condition.REBOOTED
     else:

@@ -30,7 +30,7 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
         if not is_here(worker) and storage.connected_seconds() < silence:
             continue  # the server may have been away, and everybody silent: who has just come back judges nobody
         for job in storage.held_by(worker.name):
-            if found is Condition.LOST and is_here(worker):
+            if is_here(worker):
                 runs.kill_marked(run_mark(storage, job))
             _put_back(storage, job, found is Condition.REBOOTED, worker, recovered)
         if storage.remove_dead(worker):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -277,9 +276,9 @@ def worker_environment(home: Home) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
     if own.get(VARIABLE):
         own[VARIABLE] = database_url(home)  # a file that is named from here on would be another one for the worker
-    return dict(own, QUEUECTL_HOME=home.root)
+    return {**own, **platforms.own_interpreter()[1], "QUEUECTL_HOME": home.root}
 
 
 def worker_argv(name: str, queues: Sequence[str]) -> list[str]:
     served = [part for queue in queues for part in ("--queue", queue)]
-    return [sys.executable, "-X", "utf8", WORKER_FILE, "--name", name, *served]
+    return [platforms.own_interpreter()[0], "-X", "utf8", WORKER_FILE, "--name", name, *served]

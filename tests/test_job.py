@@ -80,7 +80,8 @@ def test_a_lost_worker_costs_no_try_so_the_last_try_is_not_the_end() -> None:
 def test_a_reboot_is_not_counted() -> None:
     for lost in (0, 2):
         verdict = after_loss(job(lost=lost), rebooted=True)
-        assert verdict == Verdict(State.PENDING, "lost", "worker lost: the machine restarted", lost=lost)
+        reason = "worker lost: the machine restarted, or its user signed out"
+        assert verdict == Verdict(State.PENDING, "lost", reason, lost=lost)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,11 @@ def start_time(pid: int) -> str | None:
     return stat[19] if stat and stat[0] not in "ZX" else None
 
 
+def began_before_logon(started: str) -> bool:
+    """Whether a process that is gone was ended by its user's signing out; here workers outlive that."""
+    return False
+
+
 def stat_of(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat from the third, the state, on: the second may hold anything."""
     try:
@@ -122,6 +127,11 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tup
             argv, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
         )
     return process, True
+
+
+def own_interpreter() -> tuple[str, dict[str, str]]:
+    """What to start to have another process with this interpreter, and what to put in its environment."""
+    return sys.executable, {}
 
 
 @contextlib.contextmanager

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 PROCESS_QUERY_LIMITED_INFORMATION, SYNCHRONIZE = 0x1000, 0x100000
 WAIT_TIMEOUT = 0x102
-SYSTEM_TIME_OF_DAY = 3
+ERROR_ACCESS_DENIED = 5
+SYSTEM_TIME_OF_DAY, SYSTEM_PROCESSES = 3, 5
+STATUS_INFO_LENGTH_MISMATCH = 0xC0000004
+CURRENT_SESSION, SESSION_INFO = 0xFFFFFFFF, 24
 CODE_PAGE: str | None = "oem"  # what programs print to a console in, unless they choose UTF-8
 ENABLE_VIRTUAL_TERMINAL_PROCESSING = 0x4
+LAUNCHER_VARIABLE = "__PYVENV_LAUNCHER__"  # by which an interpreter knows of which virtual environment it is
 # The owner, the system and its administrators may do anything with it, and nothing is inherited.
 OWNER_ONLY, WHO_MAY = "D:P(A;;FA;;;OW)(A;;FA;;;SY)(A;;FA;;;BA)", 0x80000004
 
@@ -45,8 +49,36 @@ wait_for = kernel_function("WaitForSingleObject", HANDLE, DWORD, returns=DWORD)
 _open_process = kernel_function("OpenProcess", DWORD, BOOL, DWORD, returns=HANDLE)
 _process_times = kernel_function("GetProcessTimes", HANDLE, LPVOID, LPVOID, LPVOID, LPVOID)
 _get_console_mode = kernel_function("GetConsoleMode", HANDLE, LPVOID)
-_local_free = kernel_function("LocalFree", LPVOID, returns=LPVOID)
+local_free = kernel_function("LocalFree", LPVOID, returns=LPVOID)
 _set_console_mode = kernel_function("SetConsoleMode", HANDLE, DWORD)
+_is_in_job = kernel_function("IsProcessInJob", HANDLE, HANDLE, LPVOID)
+
+
+class Listed(ctypes.Structure):
+    """SYSTEM_PROCESS_INFORMATION: a process in the system's own list, as far as it is of interest."""
+
+    _fields_ = (
+        ("to_the_next", DWORD),
+        ("threads", DWORD),
+        ("working_set_and_cycles", ctypes.c_int64 * 3),
+        ("created", ctypes.c_uint64),
+        ("times", ctypes.c_int64 * 2),
+        ("name", ctypes.c_size_t * 2),
+        ("priority", ctypes.c_int32),
+        ("pid", ctypes.c_size_t),
+    )
+
+
+class Session(ctypes.Structure):
+    """WTSINFOW, of which only the time of the logon is of interest."""
+
+    _fields_ = (
+        ("state_and_traffic", DWORD * 8),
+        ("names", ctypes.c_wchar * (32 + 17 + 21)),
+        ("connections", ctypes.c_int64 * 3),
+        ("logon", ctypes.c_int64),
+        ("now", ctypes.c_int64),
+    )
 
 
 # --- who is who ---
@@ -83,7 +115,51 @@ def pid_space() -> str:
 def start_time(pid: int) -> str | None:
     """When the process started, as it was noted then: nobody can set that clock. None if there is none that lives."""
     with open_process(pid, 0) as handle:
+        if handle is None and ctypes.get_last_error() == ERROR_ACCESS_DENIED:
+            return _listed(pid)  # it lives, or has just ended: whoever may not look must not take anybody for dead
         return created(handle)
+
+
+def _listed(pid: int) -> str | None:
+    """The creation time of a process that lives, by the system's list, which needs no right but takes longer."""
+    size, needed = 1 << 18, DWORD()
+    while True:
+        found = ctypes.create_string_buffer(size)
+        status = ntdll.NtQuerySystemInformation(SYSTEM_PROCESSES, found, size, ctypes.byref(needed))
+        if status & 0xFFFFFFFF != STATUS_INFO_LENGTH_MISMATCH:
+            break
+        size *= 2
+    place, step = 0, 1
+    while status >= 0 and step:
+        one = Listed.from_buffer(found, place)
+        if one.pid == pid:
+            return str(one.created) if one.threads else None
+        step = one.to_the_next
+        place += step
+    return None
+
+
+def began_before_logon(started: str) -> bool:
+    """Whether a process that is gone started before its user logged on to this session: signing out has ended it.
+
+    So does "Shut down" with Fast Startup, after which the kernel goes on and the boot id stays.
+    """
+    return int(started) < _logged_on_at()
+
+
+@functools.cache
+def _logged_on_at() -> int:
+    """As start times are noted; 0 where there has been no logon, as for services and over SSH."""
+    wtsapi32 = ctypes.WinDLL("wtsapi32")
+    found, size = ctypes.POINTER(Session)(), DWORD()
+    if not wtsapi32.WTSQuerySessionInformationW(
+        None, DWORD(CURRENT_SESSION), SESSION_INFO, ctypes.byref(found), ctypes.byref(size)
+    ):
+        return 0
+    try:
+        return int(found.contents.logon) if size.value >= ctypes.sizeof(Session) else 0
+    finally:
+        wtsapi32.WTSFreeMemory(found)
 
 
 @contextlib.contextmanager
@@ -150,7 +226,7 @@ def create_private(path: str) -> int:
             os.remove(path)
             raise ctypes.WinError(ctypes.get_last_error())
     finally:
-        _local_free(descriptor)
+        local_free(descriptor)
     return file
 
 
@@ -184,9 +260,24 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tup
             )
 
         try:
-            return spawn(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB), True
+            process = spawn(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
         except PermissionError:
             return spawn(flags), False
+    is_in_job = BOOL()  # it has left the innermost; those around that may let nobody out
+    _is_in_job(int(process._handle), None, ctypes.byref(is_in_job))  # type: ignore[attr-defined]
+    return process, not is_in_job.value
+
+
+def own_interpreter() -> tuple[str, dict[str, str]]:
+    """What to start to have another process with this interpreter, and what to put in its environment.
+
+    In a virtual environment sys.executable is a launcher, which starts the interpreter as a child with a console of
+    its own, and ends with it. So the interpreter is started as the launcher would start it.
+    """
+    interpreter: str = sys._base_executable  # type: ignore[attr-defined]
+    if os.path.normcase(interpreter) == os.path.normcase(sys.executable):
+        return sys.executable, {}
+    return interpreter, {LAUNCHER_VARIABLE: sys.executable}
 
 
 @contextlib.contextmanager
@@ -196,7 +287,10 @@ def locked(path: str) -> Iterator[None]:
     try:
         while not _lock(handle):
             time.sleep(0.01)
-        yield
+        try:
+            yield
+        finally:
+            msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # what is only closed Windows unlocks when it comes to it
     finally:
         os.close(handle)
 
