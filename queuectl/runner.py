@@ -58,7 +58,7 @@ class Runner:
         self._guardian.watch(mark)
         try:
             command = self._start(job, environment, settings.shell, mark)
-            self._guardian.follow(command.pid)
+            self._guardian.follow(command)
         except (OSError, ValueError) as error:
             self._guardian.release()
             state = State.PENDING if self._is_ours(error) else None

@@ -47,7 +47,7 @@ def test_a_run_of_which_the_lease_was_over_stays_ended_when_it_is_extended(
 ) -> None:
     guardian = make(True)
     guardian.watch("mark")
-    guardian.follow(leader.pid)
+    guardian.follow(leader)
     guardian.extend(0.001)
     eventually(lambda: leader.poll() is not None)
     guardian.extend(time.clock_gettime(time.CLOCK_BOOTTIME) + 3600)
@@ -61,10 +61,10 @@ def test_a_process_that_got_the_pid_of_a_command_that_ended_is_not_the_runs(
 ) -> None:
     guardian = make(False)
     guardian.watch("mark")
-    guardian.follow(leader.pid)
+    guardian.follow(leader)
     assert guardian._session() == leader.pid
     monkeypatch.setattr(time, "clock_gettime", lambda clock: 1.0)  # long before that process started
-    guardian.follow(leader.pid)
+    guardian.follow(leader)
     assert guardian._session() is None
 
 

@@ -24,7 +24,7 @@ class FakeGuardian:
     def watch(self, mark: str) -> None:
         pass
 
-    def follow(self, leader: int) -> None:
+    def follow(self, command: object) -> None:
         pass
 
     def release(self) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,40 @@ def test_a_tree_without_its_middle_is_ended(cli: Cli, end: str) -> None:
     wanted = {"time limit": "dead", "cancel": "cancelled", "stop": "pending"}[end]
     eventually(lambda: state(cli, "1") == wanted)
     assert not any(map(lives, tree)) and not marked(cli)
+
+
+# --- the guardian, where a job is leased ---
+
+
+def test_a_run_ends_with_its_lease_whatever_its_worker_is_stuck_in(start: Start, tmp_path: Path) -> None:
+    command = start(steps("tree 2"))
+    tree = pids(tmp_path)
+    guardian = runs.Guardian(is_leased=True)
+    guardian.watch(command.mark)
+    guardian.follow(command)
+    guardian.extend(time.monotonic() + 3600)
+    guardian._look()
+    assert all(map(lives, tree)) and not guardian.is_overdue()
+    guardian.extend(0.001)
+    eventually(lambda: not any(map(lives, tree)))
+    guardian.extend(time.monotonic() + 3600)
+    assert guardian.is_overdue(), "it was ended, and that stays so"
+    guardian.watch("the next")
+    assert not guardian.is_overdue()
+
+
+def test_what_a_run_has_left_behind_is_not_ended_with_the_lease(start: Start, tmp_path: Path) -> None:
+    command = start(steps("leave pid pid; sleep 300", "wait pid"))
+    guardian = runs.Guardian()
+    guardian.watch(command.mark)
+    guardian.follow(command)
+    assert command.wait(20) and command.close() == 0
+    guardian.extend(0.001)
+    for release in (lambda: None, guardian.release):  # it may look between the end of the run and its being told
+        release()
+        guardian._look()
+        assert lives(read_pid(tmp_path / "pid"))
+    kill(read_pid(tmp_path / "pid"))
 
 
 # --- how processes are started ---

@@ -17,20 +17,18 @@ import struct
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 assert sys.platform != "win32"
 
 from queuectl.platforms.posix import default_shell, start_time, stat_of
+from queuectl.platforms.settling import kill_until_quiet
 from queuectl.platforms.shells import switches
 
 MARK = b"QUEUECTL_RUN"
 IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
 # Whoever started the worker may ignore the others; a command expects none of it.
 RESTORED = [*IGNORED_BY_PYTHON, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD]
-# How long a dying run is looked for: its last process may be between fork and exec, not yet to be recognised.
-SETTLE_SECONDS = 0.05
-GIVE_UP_SECONDS = 10.0
 # What stands where in the guardian's page, after the mark: when the lease ends; the command that leads the run, and
 # when that was there; whether the guardian has ended the run because the lease was over.
 LEASE, LEADER, HAS_ENDED = 1024, 1032, 1048
@@ -44,20 +42,7 @@ ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 def kill_marked(mark: str, session: int | None = None) -> int:
     """Kill every process of the run, until none is found any more; returns how many signals that took."""
-    killed = 0
-    give_up = time.monotonic() + GIVE_UP_SECONDS
-    quiet_since: float | None = None
-    while time.monotonic() < give_up:
-        found = signal_run(mark, session, signal.SIGKILL)
-        killed += found
-        if found:
-            quiet_since = None
-        elif quiet_since is None:
-            quiet_since = time.monotonic()
-        elif time.monotonic() - quiet_since >= SETTLE_SECONDS:
-            break
-        time.sleep(0.01)
-    return killed
+    return kill_until_quiet(lambda: signal_run(mark, session, signal.SIGKILL))
 
 
 def signal_run(mark: str, session: int | None, number: int) -> int:
@@ -246,6 +231,13 @@ def list_argv(argv: list[str]) -> list[str]:
 # --- the guardian ---
 
 
+class Led(Protocol):
+    """The command of a run: what it starts is in the session that it leads."""
+
+    @property
+    def pid(self) -> int: ...
+
+
 class Guardian:
     """A child of the worker that ends the run in hand when the worker dies, however it dies.
 
@@ -311,9 +303,9 @@ class Guardian:
         text = mark.encode() + b"\0"
         self._page[: len(text)] = text
 
-    def follow(self, leader: int) -> None:
+    def follow(self, command: Led) -> None:
         """The command of the run has started."""
-        struct.pack_into("qd", self._page, LEADER, leader, time.clock_gettime(time.CLOCK_BOOTTIME))
+        struct.pack_into("qd", self._page, LEADER, command.pid, time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def extend(self, lease_ends: float) -> None:
         """The worker may go on until then; afterwards somebody else may have its job.

@@ -14,6 +14,7 @@ import msvcrt
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from ctypes.wintypes import DWORD, HANDLE, LPVOID, LPWSTR, UINT
@@ -22,6 +23,7 @@ import psutil
 
 assert sys.platform == "win32"
 
+from queuectl.platforms.settling import GIVE_UP_SECONDS, kill_until_quiet
 from queuectl.platforms.shells import (
     Verbatim,
     batch_line,
@@ -39,6 +41,7 @@ from queuectl.platforms.windows import (
     created,
     default_shell,
     kernel_function,
+    local_free,
     ntdll,
     open_process,
     start_time,
@@ -46,9 +49,7 @@ from queuectl.platforms.windows import (
 )
 
 MARK = "QUEUECTL_RUN"
-# How long a dying run is looked for: its last process may be only just starting, not yet to be recognised.
-SETTLE_SECONDS = 0.05
-GIVE_UP_SECONDS = 10.0
+LEASE_LOOK_SECONDS = 0.1
 DYING_MILLIS = 1000  # a process that was terminated takes a moment to let go of its files
 
 PROCESS_TERMINATE, WAIT_OBJECT_0 = 0x1, 0
@@ -93,21 +94,12 @@ _split_line.argtypes, _split_line.restype = (LPWSTR, LPVOID), ctypes.POINTER(LPW
 
 def kill_marked(mark: str, session: int | None = None) -> int:
     """Kill every process of the run, until none is found any more; returns how many kills that took."""
-    killed = 0
-    give_up = time.monotonic() + GIVE_UP_SECONDS
-    quiet_since: float | None = None
-    while time.monotonic() < give_up:
-        living = ((pid, start_time(pid)) for pid in psutil.pids() if pid != os.getpid())
-        found = sum(hard_kill(pid, started) for pid, started in living if started and _is_marked(pid, mark))
-        killed += found
-        if found:
-            quiet_since = None
-        elif quiet_since is None:
-            quiet_since = time.monotonic()
-        elif time.monotonic() - quiet_since >= SETTLE_SECONDS:
-            break
-        time.sleep(0.01)
-    return killed
+    return kill_until_quiet(lambda: sum(_kill_if_marked(pid, mark) for pid in psutil.pids() if pid != os.getpid()))
+
+
+def _kill_if_marked(pid: int, mark: str) -> bool:
+    with open_process(pid, PROCESS_TERMINATE) as handle:  # as long as it is open, the pid is given to nobody else
+        return created(handle) is not None and _is_marked(pid, mark) and _kill(handle)
 
 
 def _is_marked(pid: int, mark: str) -> bool:
@@ -125,10 +117,14 @@ def ask_to_end(pid: int, started: str) -> bool:
 def hard_kill(pid: int, started: str) -> bool:
     """Kill the process if it is still the one that started then."""
     with open_process(pid, PROCESS_TERMINATE) as handle:
-        if created(handle) != started or not _terminate_process(handle, KILLED):
-            return False
-        wait_for(handle, DYING_MILLIS)
-        return True
+        return created(handle) == started and _kill(handle)
+
+
+def _kill(handle: int | None) -> bool:
+    if not _terminate_process(handle, KILLED):
+        return False
+    wait_for(handle, DYING_MILLIS)
+    return True
 
 
 # --- running a command ---
@@ -146,6 +142,8 @@ class Command:
         self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
     ) -> None:
         self.mark = mark
+        self._ending = threading.Lock()  # between the worker and its guardian
+        self._is_closed = False
         env = {**env, MARK: mark}
         line = _command_line(_program(argv[0], cwd, env), argv[1:], cwd)
         flags = subprocess.CREATE_NO_WINDOW | CREATE_SUSPENDED
@@ -176,14 +174,17 @@ class Command:
 
     def end(self, polite_seconds: float) -> None:
         """End every process of the run, at once: a process without a window or our console cannot be asked."""
-        if self._job:
-            _terminate_job(self._job, KILLED)
-            give_up = time.monotonic() + GIVE_UP_SECONDS
-            while _active(self._job) and time.monotonic() < give_up:
-                time.sleep(0.01)
-        else:
-            self._end_tree()
-        kill_marked(self.mark)
+        with self._ending:
+            if self._is_closed:
+                return
+            if self._job:
+                _terminate_job(self._job, KILLED)
+                give_up = time.monotonic() + GIVE_UP_SECONDS
+                while _active(self._job) and time.monotonic() < give_up:
+                    time.sleep(0.01)
+            else:
+                self._end_tree()
+            kill_marked(self.mark)
 
     def was_killed(self) -> bool:
         """Nobody can tell: who kills a process here says with what code it ends."""
@@ -199,10 +200,12 @@ class Command:
     def close(self) -> int:
         """The exit code, as Windows gives it; what the command left behind on purpose lives on."""
         code = self._process.wait()
-        if self._job:
-            _limit(self._job, 0)
-            close_handle(self._job)
-            self._job = None
+        with self._ending:
+            if self._job:
+                _limit(self._job, 0)
+                close_handle(self._job)
+                self._job = None
+            self._is_closed = True
         return code
 
 
@@ -237,14 +240,16 @@ def _movable(file: int) -> int:
 def _program(name: str, cwd: str, env: Mapping[str, str]) -> str:
     """The file to start, looked for where the job's directory and environment say: Windows would ask the worker's."""
     endings = [ending.lower() for ending in env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";") if ending]
-    # A name without a known ending is tried as it is last: npm, the shell script, lies beside npm.cmd.
-    endings = ["", *endings] if os.path.splitext(name)[1].lower() in endings else [*endings, ""]
+    # A name without a known ending is tried as it is only where no place has it with one: npm, the shell script, lies
+    # beside npm.cmd, and make may be a directory's own file.
+    rounds = [["", *endings]] if os.path.splitext(name)[1].lower() in endings else [endings, [""]]
     places = [] if os.path.dirname(name) else env.get("PATH", os.defpath).split(os.pathsep)
-    for place in ["", *places]:
-        for ending in endings:
-            path = os.path.join(cwd, place.strip('"'), name + ending)
-            if os.path.isfile(path):
-                return path
+    for endings in rounds:
+        for place in ["", *places]:
+            for ending in endings:
+                path = os.path.join(cwd, place.strip('"'), name + ending)
+                if os.path.isfile(path):
+                    return path
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
@@ -263,7 +268,10 @@ def _words(line: str) -> list[str]:
     """The arguments in a part of a command line, as a program would read them."""
     count = ctypes.c_int()
     found = _split_line("program " + line, ctypes.byref(count))
-    return [found[place] for place in range(1, count.value)]
+    try:
+        return [found[place] for place in range(1, count.value)]
+    finally:
+        local_free(found)
 
 
 def is_written(file: int) -> bool:
@@ -291,23 +299,59 @@ def list_argv(argv: list[str]) -> list[str]:
 
 
 class Guardian:
-    """Nobody: the Job Object of a run is the worker's, and ends the run when the worker dies, however it dies."""
+    """A run ends with its worker by itself, however that dies: its Job Object is the worker's.
+
+    Where a job is leased for a time, a thread of the worker ends the run also when that is over, whatever the worker is
+    stuck in.
+    """
 
     pid = 0
-    _lease_ends = 0.0
 
-    def __init__(self, is_leased: bool = False) -> None: ...
+    def __init__(self, is_leased: bool = False) -> None:
+        self._lease_ends = 0.0
+        self._command: Command | None = None
+        self._has_ended = False
+        self._looking = threading.Lock()
+        if is_leased:
+            threading.Thread(target=self._stand_guard, daemon=True).start()
+
+    def _stand_guard(self) -> None:
+        while True:
+            time.sleep(LEASE_LOOK_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        with self._looking:
+            if self._command is not None and not self._has_ended and self._lease_is_over():
+                self._has_ended = True  # first: whoever sees the run's end must know why
+                self._command.end(0)
+
+    def watch(self, mark: str) -> None:
+        """From now on this run must not outlive the lease; its processes carry the mark."""
+        self._follow(None)
+
+    def follow(self, command: Command) -> None:
+        """The command of the run has started."""
+        self._follow(command)
+
+    def release(self) -> None:
+        """The run is over: what it left behind on purpose may live on."""
+        self._follow(None)
+
+    def _follow(self, command: Command | None) -> None:
+        with self._looking:
+            self._command, self._has_ended = command, False
 
     def extend(self, lease_ends: float) -> None:
+        """The worker may go on until then; afterwards somebody else may have its job."""
         self._lease_ends = lease_ends
 
     def is_overdue(self) -> bool:
+        """Whether the run had to end, or must, because the lease was over; also if it was extended since."""
+        return self._has_ended or self._lease_is_over()
+
+    def _lease_is_over(self) -> bool:
         return 0 < self._lease_ends < time.monotonic()
 
-    def watch(self, mark: str) -> None: ...
-
-    def follow(self, leader: int) -> None: ...
-
-    def release(self) -> None: ...
-
-    def check(self) -> None: ...
+    def check(self) -> None:
+        """Nobody can end the thread without the worker."""
