@@ -15,12 +15,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from pretend import pretend  # noqa: E402
+
+if TYPE_CHECKING:
+    from queuectl.storage import Storage
 
 WORKERS = ("w-one", "w-two")
 # Of twenty jobs one is tried twice, and one prints more than its row keeps.
@@ -29,6 +32,7 @@ COMMANDS = [
     "case $QUEUECTL_RUN in *.1) exit 1;; esac",
     "yes x | head -c 30000",
 ]
+STATES = ("pending", "processing", "completed", "failed", "dead", "cancelled")
 SETTINGS = {"max_output": "10000", "max_log_bytes": "1000000", "backoff_base": "30"}
 MEGABYTE = 1_000_000
 
@@ -42,12 +46,16 @@ class Sample(NamedTuple):
     worker_logs: int
     jobs: int  # that are in the database
     waiting: int
+    workers: int  # that live
+    enqueued: int  # from the beginning on
+    completed: int
 
 
 # How much more each may be in the last quarter than in the second: the database's log is written anew from 4 MB on, a
-# worker's own is rotated at 1 MB, and whole outputs may be a megabyte.
-SLACK = Sample(0, MEGABYTE, 0, 5 * MEGABYTE, MEGABYTE, 2 * MEGABYTE, 0, 0)
-WATCHED = ("memory", "files", "database", "outputs", "worker_logs")
+# worker's own is rotated at 1 MB, whole outputs may be a megabyte, and on a busy machine some jobs wait.
+SLACK = Sample(0, MEGABYTE, 0, 5 * MEGABYTE, MEGABYTE, 2 * MEGABYTE, 0, 500, 0, 0, 0)
+WATCHED = ("memory", "files", "database", "outputs", "worker_logs", "waiting")
+LAST_SECONDS = 300  # real ones, for what still waits in the end
 
 
 def main() -> int:
@@ -59,10 +67,11 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="queuectl-endurance-") as root:
         samples = list(endure(Path(root), options.hours, options.rate, options.jobs, options.keep))
-    problems = grown(samples)
+    problems = wrong(samples)
     for problem in problems:
         print(f"WRONG: {problem}")
-    print("It has grown." if problems else "Nothing has grown.")
+    if not problems:
+        print(f"Nothing has grown, and {samples[-1].completed:,} of {samples[-1].enqueued:,} jobs are completed.")
     return 1 if problems else 0
 
 
@@ -91,11 +100,18 @@ def endure(root: Path, hours: float, rate: int, jobs: int, keep: str) -> Iterato
                         minute += 1
                 if passed >= sampled:
                     sampled += hours * 3600 / 48
-                    counts = queue.counts()
-                    sample = take(passed / 3600, home, [one.pid for one in workers], counts)
+                    sample = take(passed / 3600, home, workers, queue.storage)
                     print(as_line(sample), flush=True)
                     yield sample
+                    if sample.workers < len(WORKERS):
+                        return
                 time.sleep(0.01)
+            give_up = time.monotonic() + LAST_SECONDS * rate
+            while sample.completed < sample.enqueued and sample.workers and time.monotonic() < give_up:
+                time.sleep(0.2)
+                sample = take((time.monotonic() - began) / 3600, home, workers, queue.storage)
+            print(as_line(sample))
+            yield sample
         finally:
             for one in workers:
                 one.terminate()
@@ -103,17 +119,22 @@ def endure(root: Path, hours: float, rate: int, jobs: int, keep: str) -> Iterato
                 one.wait()
 
 
-def take(hours: float, home: Path, pids: Sequence[int], counts: dict[str, int]) -> Sample:
+def take(hours: float, home: Path, workers: Sequence[subprocess.Popen[bytes]], storage: Storage) -> Sample:
     page = os.sysconf("SC_PAGE_SIZE")
+    counts = storage.totals()
+    pids = [one.pid for one in workers if one.poll() is None]
     return Sample(
         hours,
-        max(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for pid in pids),
-        max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
+        max((int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page for pid in pids), default=0),
+        max((len(os.listdir(f"/proc/{pid}/fd")) for pid in pids), default=0),
         size(home, "queuectl.db*"),
         size(home / "logs", "job-*"),
         size(home / "logs", "worker-*.log*"),
-        sum(counts.values()),
+        sum(counts[state] for state in STATES),
         counts["pending"] + counts["failed"],
+        len(pids),
+        counts["event_enqueued"],
+        counts["event_completed"],
     )
 
 
@@ -134,6 +155,16 @@ def as_line(sample: Sample) -> str:
         f"{sample.hours:6.1f} {memory:>7} {sample.files:>6} {database:>9} {outputs:>8} {logs:>12} "
         f"{sample.jobs:>7,} {sample.waiting:>8,}"
     )
+
+
+def wrong(samples: Sequence[Sample]) -> list[str]:
+    last = samples[-1]
+    if last.workers < len(WORKERS):
+        return [f"only {last.workers} of {len(WORKERS)} workers live after {last.hours:.1f} hours"]
+    problems = grown(samples)
+    if last.completed < last.enqueued:
+        problems.append(f"only {last.completed:,} of {last.enqueued:,} jobs are completed in the end")
+    return problems
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
