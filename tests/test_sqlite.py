@@ -12,6 +12,8 @@ import pytest
 from conftest import SetClock
 from test_order import new_job
 
+from queuectl.errors import StorageError
+from queuectl.storage.sql import migrations
 from queuectl.storage.sqlite import SQLiteStorage
 
 
@@ -62,3 +64,15 @@ def test_the_file_may_be_a_link_to_where_there_is_room(tmp_path: Path, clock: Se
         storage.close()
     assert (tmp_path / "queuectl.db").is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["large", "queuectl.db"]
+
+
+@pytest.mark.parametrize("version", [0, len(migrations())])
+def test_another_programs_database_is_refused_and_left_as_it_was(tmp_path: Path, clock: SetClock, version: int) -> None:
+    path = tmp_path / "notes.db"
+    notes = sqlite3.connect(path)
+    notes.executescript(f"CREATE TABLE jobs (title TEXT); PRAGMA user_version = {version};")
+    notes.close()
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match=r"notes\.db is another program's database, and was not changed"):
+        SQLiteStorage(str(path), clock, "this boot")
+    assert path.read_bytes() == before and [found.name for found in tmp_path.iterdir()] == ["notes.db"]

@@ -24,6 +24,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.00002, 0.01
 SLOW_SYNC_SECONDS = 0.2
 LONGEST_LOG = 5_000_000  # SQLite itself lets it grow to a thousand pages, and one large transaction beyond
 
+OURS = {"meta", "settings", "clock", "totals", "jobs", "runs", "workers"}  # tables of every version there is
 PAGES_A_STEP = 1_000
 COLUMNS = """SELECT tables.name, columns.name, columns.pk > 0, columns.type = 'TEXT'
 FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns
@@ -98,6 +99,11 @@ class SQLiteStorage(Storage):
     def _migrate(self) -> None:
         steps = migrations()
         version = self._schema_version()
+        # Both are read again, in case another process has made the tables in between.
+        if not self._is_ours(version) and not self._is_ours(self._schema_version()):
+            raise StorageError(
+                f"{self.path} is another program's database, and was not changed. Name another file, or move it away"
+            )
         if version == len(steps):
             return
         if version == 0:
@@ -117,6 +123,11 @@ class SQLiteStorage(Storage):
         except BaseException:
             self.rollback()
             raise
+
+    def _is_ours(self, version: int) -> bool:
+        """Whether there are the tables of a queue, or none yet."""
+        tables = {name for (name,) in self._execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+        return tables >= OURS if version else not tables
 
     def _use_log(self) -> None:
         """Write ahead, so that no reader waits for a writer; a copy that somebody made may have forgotten it."""
