@@ -21,7 +21,7 @@ from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
 from queuectl.liveness import Condition, conditions, is_here
 from queuectl.storage import Storage, open_storage
-from queuectl.worker_manager import WorkerManager
+from queuectl.worker_manager import End, WorkerManager
 
 PATIENT_SECONDS, RETRY_SECONDS = 600.0, 5.0  # at logon the network may not be there yet, nor the database behind it
 
@@ -59,7 +59,10 @@ def start(home: Home, count: int, log: EventLog) -> None:
 
 def stop(home: Home, log: EventLog) -> None:
     storage = open_storage(home)
-    for name, _ in WorkerManager(home, storage, tell_to(log)).stop(storage.settings().stop_grace):
+    for name, end in WorkerManager(home, storage, tell_to(log)).stop(storage.settings().stop_grace):
+        if end is End.NONE:
+            log.say("logon_told", said=f"Worker {name} {end}")
+            continue
         log.say("logon_stopped", stopped=name)
 
 

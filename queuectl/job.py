@@ -148,6 +148,10 @@ class Outcome(NamedTuple):
     has_started: bool = True  # or it could not be, or was not, started at all
 
 
+# How a message begins that says why a run ended before its command did.
+TIMED_OUT, WORKER_STOPPED, WORKER_LOST = "timed out", "its worker was stopped", "worker lost"
+
+
 class Verdict(NamedTuple):
     """Where a job goes after a run, and how its history puts it."""
 
@@ -179,14 +183,15 @@ def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chanc
 def after_loss(job: Job, rebooted: bool) -> Verdict:
     """A lost worker costs its job no try; but a job that takes its workers down with it must not do so for ever."""
     if rebooted and not job.no_rerun:
-        reason = "worker lost: the machine restarted, or its user signed out"
-        return Verdict(State.PENDING, "lost", reason, lost=job.lost)
+        return Verdict(
+            State.PENDING, "lost", f"{WORKER_LOST}: the machine restarted, or its user signed out", lost=job.lost
+        )
     lost = job.lost + 1
     if job.no_rerun:
-        return Verdict(State.DEAD, "lost", "worker lost, and it must not run twice", lost=lost)
+        return Verdict(State.DEAD, "lost", f"{WORKER_LOST}, and it must not run twice", lost=lost)
     if lost >= MOST_LOST_IN_A_ROW:
-        return Verdict(State.DEAD, "lost", f"worker lost {lost} times in a row", lost=lost)
-    return Verdict(State.PENDING, "lost", "worker lost", lost=lost)
+        return Verdict(State.DEAD, "lost", f"{WORKER_LOST} {lost} times in a row", lost=lost)
+    return Verdict(State.PENDING, "lost", WORKER_LOST, lost=lost)
 
 
 def cancelled(reason: str | None) -> Verdict:

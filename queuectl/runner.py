@@ -18,7 +18,7 @@ from queuectl.config import Settings
 from queuectl.encoding import as_text
 from queuectl.files import remove, replace
 from queuectl.home import Home
-from queuectl.job import Job, Outcome, State
+from queuectl.job import TIMED_OUT, Job, Outcome, State
 from queuectl.platforms import CODE_PAGE, runs
 
 # How often the watcher is asked while a command runs; with it a finish is on disk within 0.2 s.
@@ -113,7 +113,7 @@ class Runner:
             if command.wait(max(0.0, left)):
                 return None
             if deadline is not None and time.monotonic() >= deadline:
-                return Interruption(f"timed out after {timeout} s")
+                return Interruption(f"{TIMED_OUT} after {timeout} s")
             interruption = watch()
             if interruption:
                 return interruption

@@ -27,7 +27,7 @@ from queuectl.errors import LeaseLost, QueueError
 from queuectl.event_log import EventLog
 from queuectl.home import Home, open_home
 from queuectl.housekeeping import Housekeeping, identity
-from queuectl.job import AFTER_VARIABLES, TRACEPARENT, Job, Outcome, State, after_run
+from queuectl.job import AFTER_VARIABLES, TRACEPARENT, WORKER_STOPPED, Job, Outcome, State, after_run
 from queuectl.patience import Patience
 from queuectl.platforms import runs
 from queuectl.recovery import run_mark
@@ -139,7 +139,7 @@ class WorkerProcess:
         if self.house.is_outcast or self.guardian.is_overdue():
             return OUT_OF_TOUCH
         if self.stop.overdue:
-            return Interruption("its worker was stopped", State.PENDING)
+            return Interruption(WORKER_STOPPED, State.PENDING)
         return None
 
     def _look_while_running(self, job: Job) -> str | None:

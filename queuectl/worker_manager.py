@@ -8,13 +8,14 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from enum import Enum
 
 from queuectl import platforms
 from queuectl.database import VARIABLE, database_url
 from queuectl.errors import QueueError, QueueMoved, StorageError
 from queuectl.files import remove
 from queuectl.home import Home
-from queuectl.job import RUN_VARIABLES
+from queuectl.job import RUN_VARIABLES, WORKER_LOST, WORKER_STOPPED, Job, State
 from queuectl.liveness import Condition, Standing, available, conditions, is_here
 from queuectl.platforms import runs
 from queuectl.recovery import recover
@@ -36,6 +37,17 @@ WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.p
 
 # What the manager has to tell while it works; the CLI prints it.
 Tell = Callable[[str], None]
+
+
+class End(str, Enum):
+    """What has become of a worker that was to stop."""
+
+    STOPPED = "has stopped"
+    KILLED = "was killed"
+    NONE = "could not be killed, and still runs"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 class StartFailed(QueueError):
@@ -178,15 +190,30 @@ class WorkerManager:
 
     # --- stopping ---
 
-    def stop(self, grace_seconds: float) -> list[tuple[str, bool]]:
-        """Stop this machine's workers: each finishes the job in hand, or is killed with it after the grace time.
-
-        Returns their names, each with whether the worker itself had to be killed.
-        """
+    def stop(self, grace_seconds: float) -> list[tuple[str, End]]:
+        """Stop this machine's workers: each finishes the job in hand, or is killed with it after the grace time."""
         targets = self._stoppable()
         for target in targets:
             self._ask(target, grace_seconds)
-        return self._see_them_end(targets, grace_seconds)
+        held = self._held(targets)
+        ends = self._see_them_end(targets, grace_seconds)
+        with suppress(StorageError):
+            for job in held:
+                self._tell_if_ended(job)
+        return ends
+
+    def _tell_if_ended(self, held: Job) -> None:
+        """Where a job has gone that was not let finish."""
+        job = self.storage.glance_at(held.seq)
+        reasons = [run.error_message or "" for run in self.storage.runs_of(held) if run.lease == held.lease]
+        if job is not None and any(reason.startswith((WORKER_STOPPED, WORKER_LOST)) for reason in reasons):
+            self.tell(f"Job {job.id} was ended and is {job.state}{' again' * (job.state is State.PENDING)}.")
+
+    def _held(self, targets: list[Entry]) -> list[Job]:
+        """What they have in hand; nothing where the database cannot tell, as they are to stop all the same."""
+        with suppress(StorageError):
+            return [job for target in targets for job in self.storage.held_by(target.name)]
+        return []
 
     def stop_elsewhere(self, grace_seconds: float) -> list[tuple[Worker, bool]]:
         """Stop the other machines' workers, through the database; returns each with whether it has stopped in time."""
@@ -202,30 +229,42 @@ class WorkerManager:
             time.sleep(POLL_SECONDS)
             known = {worker.name for worker in self.storage.workers()}
             left = [worker for worker in left if worker.name in known]
-            if left and time.monotonic() - told >= 1:
+            if left and time.monotonic() - told >= 1 and told + 1 < deadline - HARD_SECONDS:
                 told = time.monotonic()
                 names = ", ".join(f"{worker.name} on {worker.host}" for worker in left)
                 self.tell(f"Waiting for {names}; {max(0, deadline - HARD_SECONDS - told):.0f} s left")
         return [(worker, worker not in left) for worker in targets]
 
-    def _see_them_end(self, targets: list[Entry], grace_seconds: float) -> list[tuple[str, bool]]:
-        deadline = time.monotonic() + grace_seconds + HARD_SECONDS
-        left = targets
-        told = time.monotonic()
+    def _see_them_end(self, targets: list[Entry], grace_seconds: float) -> list[tuple[str, End]]:
+        grace_ends = time.monotonic() + grace_seconds
+        slow = self._left(targets, grace_ends, lambda left, seconds: self.tell(self._waiting_for(left, seconds)))
+        if slow and grace_seconds:
+            self.tell("The grace time is over: what is still in hand is ended.")
+        to_kill = self._left(slow, grace_ends + HARD_SECONDS)
+        for target in to_kill:
+            runs.hard_kill(target.pid, target.start_time)
+        there = self._left(to_kill, time.monotonic() + HARD_SECONDS)
+        with suppress(StorageError, QueueMoved, OSError):  # on a full disk the workers are stopped all the same
+            self._enter([])
+            recover(self.storage, self.home)
+        ends = {**dict.fromkeys(to_kill, End.KILLED), **dict.fromkeys(there, End.NONE)}
+        return [(target.name, ends.get(target, End.STOPPED)) for target in targets]
+
+    def _left(
+        self,
+        targets: list[Entry],
+        deadline: float,
+        every_second: Callable[[list[Entry], float], None] = lambda left, seconds: None,
+    ) -> list[Entry]:
+        """Those that are still alive when the time is over."""
+        left, told = [target for target in targets if target.is_alive], time.monotonic()
         while left and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
             left = [target for target in left if target.is_alive]
             if left and time.monotonic() - told >= 1:
                 told = time.monotonic()
-                self.tell(self._waiting_for(left, deadline - HARD_SECONDS - told))
-        for target in left:
-            runs.hard_kill(target.pid, target.start_time)
-            while target.is_alive:
-                time.sleep(POLL_SECONDS)
-        with suppress(StorageError, QueueMoved, OSError):  # on a full disk the workers are stopped all the same
-            self._enter([])
-            recover(self.storage, self.home)
-        return [(target.name, target in left) for target in targets]
+                every_second(left, deadline - told)
+        return left
 
     def _ask(self, target: Entry, grace_seconds: float) -> None:
         try:
@@ -244,9 +283,7 @@ class WorkerManager:
         return list(found.values())
 
     def _waiting_for(self, left: list[Entry], seconds: float) -> str:
-        held: list[str] = []
-        with suppress(StorageError):  # whatever has become of the database, they are to stop
-            held = [job.id for target in left for job in self.storage.held_by(target.name)]
+        held = [job.id for job in self._held(left)]
         jobs = f" to finish job {', '.join(held)}" if held else ""
         return f"Waiting for {len(left)} worker{'s' * (len(left) > 1)}{jobs}; {max(0, seconds):.0f} s left"
 

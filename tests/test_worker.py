@@ -19,8 +19,12 @@ from act import act, variable
 from conftest import ROOT, SCRIPT, Cli, eventually
 from processes import counts, job, kill, lives, marked, marks, open_queue, read_pid, state, workers
 
+from queuectl import worker_manager
+from queuectl.housekeeping import identity
 from queuectl.platforms import boot_id, pid_space
+from queuectl.queue import Queue
 from queuectl.storage import Worker
+from queuectl.worker_manager import End, WorkerManager
 from queuectl.workers_file import entry
 
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="on Windows no signal reaches a worker")
@@ -458,7 +462,8 @@ def test_after_the_grace_time_the_job_is_killed_and_pending_again_with_no_try_lo
     cli.ok("worker", "start")
     cli.ok("enqueue", act("spawn pid child; sleep 300", "sleep 300"))
     eventually(lambda: read_pid(cli.cwd / "child") in marked(cli))
-    cli.ok("worker", "stop", *how)
+    said = cli("worker", "stop", *how)
+    assert "Job 1 was ended and is pending again.\n" in said.stderr
     assert not marked(cli)
     found = job(cli, "1")
     assert (found["state"], found["attempts"]) == ("pending", 0)
@@ -471,10 +476,33 @@ def test_a_worker_that_does_not_answer_is_killed_after_the_grace_time(cli: Cli) 
     eventually(lambda: state(cli, "1") == "processing")
     [worker] = workers(cli)
     psutil.Process(worker.pid).suspend()
-    said = cli.ok("worker", "stop", "--timeout", "0")
-    assert "was killed" in said
+    done = cli("worker", "stop", "--timeout", "0")
+    assert "was killed" in done.stdout and "Job 1 was ended and is pending again.\n" in done.stderr
+    assert "0 s left" not in done.stderr
     eventually(lambda: not marked(cli))
     assert job(cli, "1")["state"] == "pending"
+
+
+def test_a_job_that_must_not_run_twice_is_dead_when_its_worker_is_stopped(cli: Cli) -> None:
+    cli.ok("worker", "start")
+    cli.ok("enqueue", "--no-rerun", act("sleep 300"))
+    eventually(lambda: state(cli, "1") == "processing")
+    assert "Job 1 was ended and is dead.\n" in cli("worker", "stop", "--force").stderr
+
+
+def test_a_worker_that_cannot_be_killed_is_said_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(str(tmp_path))
+    queue.storage.add_worker(identity("w-other", queue.storage))  # this process, which stops for nobody
+    monkeypatch.setattr(worker_manager, "HARD_SECONDS", 0.1)
+    monkeypatch.setattr(worker_manager.runs, "hard_kill", lambda pid, started: False)
+    assert WorkerManager(queue.home, queue.storage).stop(0) == [("w-other", End.NONE)]
+    queue.close()
+
+
+def test_what_is_no_time_to_wait_for_a_job_is_refused(cli: Cli) -> None:
+    for text in ("nan", "inf", "-1"):
+        done = cli("worker", "stop", "--timeout", text)
+        assert done.returncode == 2 and "--timeout" in done.stderr, text
 
 
 def let_go_when_stopping(cli: Cli) -> None:

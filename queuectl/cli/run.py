@@ -12,7 +12,7 @@ import click
 from queuectl.cli.hand_in import place_line, tell
 from queuectl.cli.options import command_of, job_fields, job_options
 from queuectl.follow import follow
-from queuectl.job import Job, State
+from queuectl.job import TIMED_OUT, Job, State
 from queuectl.queue import Place, Queue
 from queuectl.storage import Added
 from queuectl.why import gates, gather, hands
@@ -103,5 +103,5 @@ def exit_code(job: Job) -> int:
         return 0
     if job.exit_code is None:
         click.echo(f"Job {job.id}: {job.error_message or job.state}", err=True)
-        return 124 if (job.error_message or "").startswith("timed out") else 1
+        return 124 if (job.error_message or "").startswith(TIMED_OUT) else 1
     return job.exit_code or 1

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from math import isnan
 
 import click
 
 from queuectl import render, shapes
 from queuectl.cli.autostart import autostart
 from queuectl.cli.options import as_json as json_option
+from queuectl.config import MOST_SECONDS
+from queuectl.errors import QueueError
 from queuectl.estimates import forecast_of
 from queuectl.liveness import Standing
 from queuectl.queue import Queue
-from queuectl.worker_manager import WorkerManager
+from queuectl.worker_manager import End, WorkerManager
 
 
 def manager() -> WorkerManager:
@@ -57,9 +60,19 @@ def start(count: int | None, foreground: bool, queues: tuple[str, ...]) -> None:
         click.echo(f"Worker {one.name} is up, pid {one.pid}.")
 
 
+def number(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """What is neither too small nor too large may still be none."""
+    if value is not None and isnan(value):
+        raise click.BadParameter("nan is no number of seconds.")
+    return value
+
+
 @worker.command()
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), help="Seconds for the job in hand; the setting stop_grace if not given."
+    "--timeout",
+    type=click.FloatRange(0, MOST_SECONDS),
+    callback=number,
+    help="Seconds for the job in hand; the setting stop_grace if not given.",
 )
 @click.option("--force", is_flag=True, help="Kill the job in hand at once; it goes back in line with no try lost.")
 @click.option("--all", "everywhere", is_flag=True, help="Every machine's workers, where machines share a queue.")
@@ -75,14 +88,16 @@ def stop(timeout: float | None, force: bool, everywhere: bool) -> None:
     workers = manager()
     grace = 0.0 if force else workers.storage.settings().stop_grace if timeout is None else timeout
     stopped = workers.stop(grace)
-    for name, killed in stopped:
-        click.echo(f"Worker {name} was killed." if killed else f"Worker {name} has stopped.")
+    for name, end in stopped:
+        click.echo(f"Worker {name} {end}.")
     elsewhere = workers.stop_elsewhere(grace) if everywhere else []
     for one, in_time in elsewhere:
         state = "has stopped" if in_time else "was asked to stop, and has not done so yet"
         click.echo(f"Worker {one.name} on {one.host} {state}.")
     if not stopped and not elsewhere:
         click.echo("No worker is running.")
+    if any(end is End.NONE for _, end in stopped):
+        raise QueueError("Not all workers have stopped. See who they belong to: queuectl worker list")
 
 
 @worker.command("list")
@@ -100,11 +115,11 @@ def list_workers(as_json: bool) -> None:
 @worker.command()
 @json_option
 def health(as_json: bool) -> None:
-    """Whether all workers are well: exit code 1 if one is lost.
+    """Whether all workers are well: exit code 1 if one is lost. That none is running is no fault.
 
     \b
     Example:
-      queuectl worker health || queuectl worker start
+      queuectl worker health && echo "all is well"
     """
     workers = manager()
     if any(standing.is_lost for standing in show_workers(workers, as_json)):
