@@ -156,12 +156,16 @@ MOST_RETRIES = 1_000_000
 MOST_SECONDS = 100 * 365 * 86400
 
 SETTINGS: dict[str, Setting] = {
-    "max_retries": Setting(whole(0, MOST_RETRIES), "a whole number from 0", "tries after the first"),
+    "max_retries": Setting(whole(0, MOST_RETRIES), f"a whole number from 0 to {MOST_RETRIES}", "tries after the first"),
     "backoff_base": Setting(
         number(0, 1000), "a number from 0 to 1000", "the wait after failure n is backoff_base ** n seconds"
     ),
-    "max_backoff": Setting(number(0, MOST_SECONDS), "seconds, from 0", "the longest wait between two tries"),
-    "timeout": Setting(whole(0, MOST_SECONDS), "whole seconds, 0 for no limit", "time limit for one run"),
+    "max_backoff": Setting(
+        number(0, MOST_SECONDS), f"seconds, from 0 to {MOST_SECONDS}", "the longest wait between two tries"
+    ),
+    "timeout": Setting(
+        whole(0, MOST_SECONDS), f"whole seconds up to {MOST_SECONDS}, 0 for no limit", "time limit for one run"
+    ),
     "priority": Setting(
         whole(1, 10), "a whole number from 1 to 10", "priority of a job that names none; higher is sooner"
     ),
@@ -173,7 +177,9 @@ SETTINGS: dict[str, Setting] = {
         number(0.1, 3600), "seconds, from 0.1 to 3600", "how often a worker says that it lives"
     ),
     "stop_grace": Setting(
-        number(0, MOST_SECONDS), "seconds, from 0", "how long `worker stop` lets a job finish before it is killed"
+        number(0, MOST_SECONDS),
+        f"seconds, from 0 to {MOST_SECONDS}",
+        "how long `worker stop` lets a job finish before it is killed",
     ),
     "worker_count": Setting(whole(1, 1000), "a whole number from 1 to 1000", "workers that `worker start` starts"),
     "max_output": Setting(

@@ -26,7 +26,7 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
         if value is not None:
             values[name] = check(value)
     if "command" not in values:
-        raise InvalidInput('No command. Write: queuectl enqueue "echo hello"')
+        raise InvalidInput('No command. Write one, e.g. "echo hello"')
     if "run_at" in values and "delay" in values:
         raise InvalidInput("Both run_at and delay are given. Keep one of them")
     command = values["command"]
@@ -140,7 +140,7 @@ def checked_command(value: Any) -> Any:
     elif not isinstance(value, str):
         raise InvalidInput(f"command cannot be {brief(value)}. It takes a line for the shell, or a list of arguments")
     elif not value.strip():
-        raise InvalidInput('The command is blank. Write: queuectl enqueue "echo hello"')
+        raise InvalidInput('The command is blank. Write one, e.g. "echo hello"')
     else:
         clean("command", value)
     return value
@@ -264,8 +264,8 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": checked_new_id,
     "command": checked_command,
     "priority": whole_number("priority", 1, HIGHEST_PRIORITY, "a whole number from 1 to 10"),
-    "max_retries": whole_number("max_retries", 0, MOST_RETRIES, "a whole number from 0"),
-    "timeout": whole_number("timeout", 0, MOST_SECONDS, "whole seconds, 0 for no limit"),
+    "max_retries": whole_number("max_retries", 0, MOST_RETRIES, f"a whole number from 0 to {MOST_RETRIES}"),
+    "timeout": whole_number("timeout", 0, MOST_SECONDS, f"whole seconds up to {MOST_SECONDS}, 0 for no limit"),
     "backoff_base": checked_backoff_base,
     "run_at": checked_time,
     "delay": checked_delay,

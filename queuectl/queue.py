@@ -78,12 +78,18 @@ class Queue:
     ) -> list[Added]:
         """Store many jobs, all or none, as one enqueue. They get this process's directory and environment.
 
-        What may keep a job from running, such as a program that is not found, is told to `warn`; if strict, refused.
+        What may keep a job from running, such as a program that is not found, is told to `warn` once the jobs are
+        stored; if strict, it is refused.
         """
-        new = self.checked(jobs, defaults, strict, warn)
+        warnings: list[str] = []
+        new = self.checked(jobs, defaults, strict, warnings.append if warn else None)
         if any(need.id == LAST for job in new for need in job.needs):
             new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
-        return self.storage.add(traced(new), captured_environment())
+        added = self.storage.add(traced(new), captured_environment())
+        if warn:
+            for warning in warnings:
+                warn(warning)
+        return added
 
     def checked(
         self,

@@ -331,6 +331,9 @@ def test_a_key_that_is_taken_gives_the_first_ones_id_and_says_so(cli: Cli) -> No
     done = cli("enqueue", "--file", "-", input=lines)
     assert done.stdout.split()[0] == first and len(done.stdout.split()) == 3
     assert done.stderr.startswith("2 jobs were stored, and 1 not: others have their keys.\n")
+    twins = cli("enqueue", "--file", "-", input='{"command": "true", "unique": "m"}\n' * 2)
+    assert len(set(twins.stdout.split())) == 1
+    assert twins.stderr.startswith("1 job was stored, and 1 not: others have their keys.\n")
 
 
 def test_a_program_that_is_not_there_is_a_warning_and_with_strict_an_error(cli: Cli) -> None:
@@ -342,6 +345,14 @@ def test_a_program_that_is_not_there_is_a_warning_and_with_strict_an_error(cli: 
     refused(cli("run", "--strict", "nosuch-program"), 2, "No program")
     refused(cli("enqueue", "--strict", "--file", "-", input="true\nnosuch-program\n"), 2, "Line 2 of stdin: No program")
     assert len(ids(cli)) == 3
+
+
+def test_what_is_refused_gets_no_warning_too(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "taken", "true")
+    cli.ok("schedule", "add", "taken", "--every", "1h", "true")
+    refused(cli("enqueue", "--id", "taken", "nosuch-program"), 1, "Job 'taken' exists already")
+    refused(cli("enqueue", "--queue", "nowhere", "nosuch-program"), 1, "No queue 'nowhere'")
+    refused(cli("schedule", "add", "taken", "--every", "1h", "nosuch-program"), 1, "Schedule 'taken' exists already")
 
 
 def test_a_directory_that_a_need_is_to_make_is_a_warning(cli: Cli) -> None:

@@ -428,3 +428,13 @@ def test_what_enqueue_prints_survives_a_pipe_that_cannot_show_every_letter(cli: 
     assert cli("list", PYTHONIOENCODING="ascii").returncode == 0
     assert stored(cli, "1")["command"] == "echo ü ☃"
     assert stored(cli, "1")["cwd"] == str(cli.cwd / "ü")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device on this platform")
+@pytest.mark.parametrize("options", [[], ["--priority", "5"]])
+def test_where_the_id_cannot_be_printed_it_is_in_the_error(cli: Cli, options: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        argv = cli.argv(["enqueue", *options, "true"])
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, env=cli.env, cwd=cli.cwd, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Error: Stored as 1, but this could not be printed: No space left on device\n"

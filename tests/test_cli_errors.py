@@ -76,7 +76,7 @@ ONE_JOB = {
     "a list": (['["echo", "hi"]'], "not an object", '{"command": "echo hi"}'),
     "an empty list": (["[]"], "not an object"),
     # no command
-    "nothing at all": ([], "No command", 'queuectl enqueue "echo hello"'),
+    "nothing at all": ([], "No command", 'Write one, e.g. "echo hello"'),
     "an empty object": (["{}"], "No command"),
     "an object without a command": (['{"id": "x"}'], "No command"),
     "a command that is null": (['{"command": null}'], "No command"),
@@ -186,6 +186,10 @@ def test_a_job_that_cannot_be_is_refused(unchanged: Cli, case: str) -> None:
 def test_run_refuses_what_enqueue_refuses_and_starts_no_worker(unchanged: Cli) -> None:
     refused(unchanged("run", "-p", "99", "true"), USAGE, "priority cannot be 99")
     refused(unchanged("run"), USAGE, "No command")
+    for command in (["run"], ["enqueue"], ["schedule", "add", "x", "--every", "1h"]):
+        refused(unchanged(*command, "ls", "-l"), USAGE, "No such option", "write -- before the command")
+    refused(unchanged("list", "-l"), USAGE, "No such option: -l See: queuectl list --help")
+    assert "queuectl enqueue" not in unchanged("run", "").stderr
 
 
 def test_an_id_that_is_taken_is_refused_however_it_is_given(unchanged: Cli) -> None:
@@ -402,7 +406,7 @@ def test_a_database_of_a_newer_version_is_left_alone(cli: Cli) -> None:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = path.read_bytes()
     for args in EVERY_COMMAND:
-        refused(cli(*args), THE_REST, str(path), "version 99", "newer queuectl")
+        refused(cli(*args), THE_REST, str(path), "version 99", "install it again: pip install .")
     assert path.read_bytes() == before
 
 

@@ -232,6 +232,11 @@ def test_list_shows_the_newest_first_and_as_many_as_asked(full: Cli) -> None:
     assert [row.split()[0] for row in rows] == newest_first[:3]
 
 
+def test_list_says_where_there_are_more_than_it_shows(full: Cli) -> None:
+    assert full("list", "--limit", "3").stderr == "There are more than these 3. To see more: --limit 30\n"
+    assert full("list", "--limit", "7").stderr == ""
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_list_shows_only_the_state_that_is_asked_for(full: Cli, state: str) -> None:
     ids = [job["id"] for job in as_json(full, "list", "--state", state.upper())]
@@ -696,6 +701,19 @@ def test_every_command_that_prints_data_has_json() -> None:
     printing += [workers.commands["list"], workers.commands["health"]]
     for command in printing:
         assert any("--json" in option.opts for option in command.params), command.name
+
+
+def test_no_summary_in_a_list_of_commands_is_cut() -> None:
+    import click
+    from click.testing import CliRunner
+
+    from queuectl.cli.commands import COMMANDS
+    from queuectl.cli.commands import cli as whole
+
+    groups = [name for name in COMMANDS if isinstance(whole.get_command(click.Context(whole), name), click.Group)]
+    for path in ([], *([name] for name in groups)):
+        shown = CliRunner().invoke(whole, [*path, "--help"], terminal_width=80).output
+        assert not re.search(r"^  [a-z]+  .*\.\.\.$", shown, re.MULTILINE), path
 
 
 def test_help_and_version_make_no_home(cli: Cli) -> None:

@@ -8,6 +8,7 @@ gc.disable()  # nothing here lives long enough for a collection to pay
 
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from queuectl.errors import QueueError
@@ -56,7 +57,8 @@ def report(error: BaseException) -> int:
         line = f"{error.filename or 'queuectl'}: {error.strerror or error}"
     else:
         line = f"Something unforeseen: {error!r}. Run it again as queuectl --debug …, and report what it says"
-    sys.stdout.flush()
+    with suppress(OSError):  # it may be the very thing that has failed
+        sys.stdout.flush()
     sys.stderr.write(f"Error: {' '.join(line.split())}\n")
     return code
 

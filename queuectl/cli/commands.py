@@ -37,6 +37,32 @@ COMMANDS = {
     "demo": "queuectl.cli.demo:demo",
 }
 
+# What the list of commands says, where the first sentence of a command's help is too long for a line of it.
+SUMMARIES = {
+    "run": "Run a command through the queue, and show its output.",
+    "list": "The newest jobs, or those that are selected.",
+    "logs": "What a job printed, or prints right now.",
+    "wait": "Wait until jobs have ended.",
+    "why": "Why a job has not run yet, or ran when it did.",
+    "cancel": "Cancel jobs that wait or run.",
+    "retry": "Put jobs that have ended back in line.",
+    "edit": "Change a job that waits.",
+    "purge": "Delete jobs that have ended, with their history and logs.",
+    "metrics": "Events counted, run times, waiting times, the latest events.",
+    "queue": "Named queues: limits, rates, and pauses.",
+    "schedule": "Jobs that recur.",
+    "web": "Serve the dashboard, the REST API and the metrics.",
+    "completion": "Print the script that makes a shell complete commands.",
+    "demo": "Show the queue at work.",
+    "worker autostart": "Start workers when you log on.",
+    "worker start": "Start workers that outlive this console.",
+    "worker stop": "Stop this machine's workers.",
+    "dlq purge": "Delete every dead job, or those of a queue.",
+    "dlq retry": "Put dead jobs back in line.",
+    "db backup": "Copy a live SQLite queue to a file.",
+    "db check": "Whether the queue is sound.",
+}
+
 # Set by a shell's script (see completion.py) when it asks what could stand at the cursor.
 COMPLETING = "_QUEUECTL_COMPLETE"
 
@@ -55,6 +81,9 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        command.short_help = SUMMARIES.get(name, command.short_help)
+        for below, found in command.commands.items() if isinstance(command, click.Group) else ():
+            found.short_help = SUMMARIES.get(f"{name} {below}", found.short_help)
         if COMPLETING in os.environ:
             from queuectl.cli.completion import make_live
 
@@ -109,10 +138,18 @@ def call(arguments: list[str]) -> int:
 
             refuse_pieces(arguments[1:])
         path = error.ctx.command_path if error.ctx else "queuectl"
-        raise InvalidInput(f"{sentence(error.format_message())} See: {path} --help") from error
+        hint = ""
+        if isinstance(error, click.NoSuchOption) and error.ctx and takes_program(error.ctx.command):
+            hint = " If it is an option of your command, write -- before the command."
+        raise InvalidInput(f"{sentence(error.format_message())}{hint} See: {path} --help") from error
     except click.ClickException as error:
         raise QueueError(error.format_message()) from error
     except click.Abort as error:
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise QueueError("Nothing was done") from error
+
+
+def takes_program(command: click.Command) -> bool:
+    """Whether a program and its arguments may follow."""
+    return any(isinstance(found, click.Argument) and found.name == "command" for found in command.params)

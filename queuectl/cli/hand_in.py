@@ -26,8 +26,14 @@ def hand_in_one(text: str) -> None:
 
 def announce(queue: Queue, added: list[Added]) -> None:
     """The ids alone on stdout; on stderr what a person wants to know."""
-    sys.stdout.write("".join(f"{job.id}\n" for job in added))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write("".join(f"{job.id}\n" for job in added))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        ids = ", ".join(job.id for job in added[:MOST_NAMED]) + (", …" if len(added) > MOST_NAMED else "")
+        raise QueueError(f"Stored as {ids}, but this could not be printed: {error.strerror}") from error
     with suppress(StorageError):  # it is stored, and that is what was asked for
         tell_place(queue, added)
 
@@ -115,7 +121,8 @@ def tell_place(queue: Queue, added: list[Added]) -> None:
     else:
         stored = sum(job.is_new for job in added)
         others = len(added) - stored
-        tell(f"{stored:,} jobs were stored{f', and {others:,} not: others have their keys' if others else ''}.")
+        jobs = "1 job was" if stored == 1 else f"{stored:,} jobs were"
+        tell(f"{jobs} stored{f', and {others:,} not: others have their keys' if others else ''}.")
     names = sorted({job.queue for job in added if job.is_new})
     for name in names:
         if queue.storage.queue(name).is_paused:

@@ -22,7 +22,9 @@ from queuectl.times import Millis, clock_time, iso
 
 COMING_SHOWN = 5  # of what recurs
 
-counting = click.IntRange(min=1, max=100_000)
+MOST_LISTED = 100_000
+
+counting = click.IntRange(min=1, max=MOST_LISTED)
 
 
 def open_queue() -> Queue:
@@ -105,7 +107,9 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
     """
     queue = open_queue()
     wanted = selection(options)
-    jobs = [job for page in queue.find_all(wanted, limit) for job in page]
+    # One more than is shown: whether there are more.
+    jobs = [job for page in queue.find_all(wanted, limit + 1) for job in page]
+    has_more, jobs = len(jobs) > limit, jobs[:limit]
     expected = forecast_of(queue.storage, jobs)
     if as_json:
         click.echo(shapes.to_json([shapes.job_json(job, expected=expected.of(job)) for job in jobs]))
@@ -115,6 +119,10 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
         click.echo(none(wanted))
     if not as_json and wanted in (Selection(), Selection(State.PENDING)):
         tell_coming(queue.storage.next_schedules(COMING_SHOWN), expected.now)
+    if not as_json and has_more:
+        click.echo(
+            f"There are more than these {limit:,}. To see more: --limit {min(10 * limit, MOST_LISTED)}", err=True
+        )
 
 
 @click.command()

@@ -67,8 +67,11 @@ def add(
     queue = Queue()
     rule = parse_rule(cron, every, tz, queue.storage.clock.now())
     fields = dict(job_fields(options), command=command_of(command, line))
-    job = queue.checked([fields], strict=strict, warn=tell)[0]
+    warnings: list[str] = []
+    job = queue.checked([fields], strict=strict, warn=warnings.append)[0]
     made = recurring.add(queue.storage, name, rule, fields, job, captured_environment(), missed, overlap)
+    for warning in warnings:
+        tell(warning)
     click.echo(f"Schedule {made.name} comes next at {short(made.next_at)}.")
 
 

@@ -64,7 +64,14 @@ class HandingIn(Acts, Schedules):
             if stored:
                 rows = self._store(stored, self.keep_environment(environment, moment.now), moment, counts)
                 self._count(counts)
-        return [one if isinstance(one, Added) else added(rows[one]) for one in stands_for]
+        return [
+            one
+            if isinstance(one, Added)
+            else added(rows[one])
+            if one >= 0
+            else added(rows[~one])._replace(is_new=False)
+            for one in stands_for
+        ]
 
     def _store(
         self, jobs: Sequence[NewJob], environment: str | None, moment: Moment, counts: Counts
@@ -100,7 +107,10 @@ class HandingIn(Acts, Schedules):
         return rows
 
     def _without_doubles(self, jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[Added | int]]:
-        """The jobs to store; and for each that was handed in, its index among them or the job that holds its key."""
+        """The jobs to store; and for each that was handed in, its index among them or the job that holds its key.
+
+        Where one that comes with it holds the key, it is the complement of that one's index.
+        """
         if not any(new.unique_key for new in jobs):
             return jobs, range(len(jobs))
         stored: list[NewJob] = []
@@ -117,6 +127,8 @@ class HandingIn(Acts, Schedules):
             stands_for.append(one)
             if one == len(stored):
                 stored.append(new)
+                if new.unique_key is not None:
+                    by_key[new.unique_key] = ~one
         return stored, stands_for
 
     def _edges(self, jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Edge]:
