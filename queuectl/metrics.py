@@ -73,16 +73,18 @@ def recent_events(storage: Storage, count: int) -> list[Event]:
     """The newest events, the newest first.
 
     A run's start is older than its end; so if its start is among the newest events of all, its end is too, and it is
-    enough to look at as many of the newest ends as events are wanted.
+    enough to look at as many of the newest ends as events are wanted. The jobs that run or were cancelled are found by
+    their numbers and not by when that happened: so SAMPLE of them are looked at, which is all that run on fewer workers
+    than that, and all that were cancelled unless there are more.
     """
     found: list[Event] = []
     for run in storage.newest_runs(count):
         found.append(Event(run.finished_at, run.outcome, run.job_id, run.worker))
         found.append(Event(run.started_at, "started", run.job_id, run.worker))
-    for job in storage.jobs(State.PROCESSING, count):
+    for job in storage.jobs(State.PROCESSING, SAMPLE):
         if job.started_at is not None:
             found.append(Event(job.started_at, "started", job.id, job.worker))
-    for job in storage.jobs(State.CANCELLED, count):
+    for job in storage.jobs(State.CANCELLED, SAMPLE):
         if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: no run has ended so
             found.append(Event(job.finished_at, "cancelled", job.id, None))
     found.extend(Event(job.created_at, "enqueued", job.id, None) for job in storage.jobs(None, count))

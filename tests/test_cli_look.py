@@ -22,6 +22,7 @@ from queuectl.config import SETTINGS, Settings
 from queuectl.fields import parse
 from queuectl.home import Home
 from queuectl.job import Job, Outcome, State
+from queuectl.metrics import measure
 from queuectl.storage import Storage, Worker, open_storage
 
 from .conftest import SCRIPT, Cli
@@ -363,6 +364,23 @@ def test_metrics_counts_events_and_measures_runs(cli: Cli) -> None:
     assert as_json(cli, "metrics", "--recent", "0")["recent"] == []
     text = cli.ok("metrics")
     assert "11 s" in text and "20 s" in text and "2.1 jobs a minute" in text and "unlucky" in text
+
+
+def test_the_newest_events_may_be_those_of_old_jobs(cli: Cli) -> None:
+    with inside(cli) as storage:
+        storage.set_setting("aging", "off")
+        for number in range(1, 5):
+            add(storage, f"cancelled-{number}")
+            add(storage, f"busy-{number}", priority=1 if number == 1 else 5)
+        for number in (4, 3, 2, 1):
+            storage.cancel(storage.glance(f"cancelled-{number}"), "not wanted")
+            time.sleep(0.002)  # so that no two happen in one millisecond
+        for _ in range(4):
+            storage.claim("w-test")
+            time.sleep(0.002)
+        recent = measure(storage, 2).recent
+        assert [(event.event, event.job_id) for event in recent] == [("started", "busy-1"), ("started", "busy-4")]
+        assert [event.job_id for event in measure(storage, 6).recent[4:]] == ["cancelled-1", "cancelled-2"]
 
 
 def test_metrics_of_a_new_queue_has_no_figures_rather_than_wrong_ones(cli: Cli) -> None:
