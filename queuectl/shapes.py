@@ -148,6 +148,10 @@ def autostart_json(found: Autostart | None) -> dict[str, Any]:
     }
 
 
+def why_json(job: Job, reasons: Sequence[str]) -> dict[str, Any]:
+    return {"id": job.id, "state": job.state.value, "reasons": list(reasons)}
+
+
 def metrics_json(metrics: Metrics) -> dict[str, Any]:
     return {
         "events": metrics.events,

@@ -700,25 +700,40 @@ def test_every_command_has_help_with_an_example_and_says_what_each_option_does()
     assert set(wanted) <= set(seen)
 
 
+# They act, and say what they did; or what they print is no data.
+WITHOUT_JSON = """
+enqueue run logs wait cancel retry edit promote delete purge web demo completion
+worker start, worker stop, worker autostart enable, worker autostart disable
+dlq retry, dlq purge
+config set, config unset
+queue add, queue set, queue pause, queue resume, queue remove
+schedule add, schedule pause, schedule resume, schedule run, schedule remove
+db move, db reopen, db backup
+"""
+
+
 def test_every_command_that_prints_data_has_json() -> None:
-    from queuectl.cli.config import config
-    from queuectl.cli.dlq import dlq
-    from queuectl.cli.look import list_jobs, metrics, show, status
-    from queuectl.cli.worker import worker as workers
+    import click
+
+    from queuectl.cli.commands import cli as whole
+
+    def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+        if not isinstance(command, click.Group):
+            yield path.strip(), command
+            return
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from leaves(found, f"{path} {name}")
 
     gc.enable()
-    printing = [
-        status,
-        list_jobs,
-        show,
-        metrics,
-        dlq.commands["list"],
-        config.commands["list"],
-        config.commands["get"],
-    ]
-    printing += [workers.commands["list"], workers.commands["health"]]
-    for command in printing:
-        assert any("--json" in option.opts for option in command.params), command.name
+    first, *others = WITHOUT_JSON.strip().splitlines()
+    excepted = {*first.split(), *(name for line in others for name in line.split(", "))}
+    without = {
+        path for path, command in leaves(whole, "") if not any("--json" in option.opts for option in command.params)
+    }
+    assert without == excepted
 
 
 def test_no_summary_in_a_list_of_commands_is_cut() -> None:

@@ -298,6 +298,7 @@ SHAPES: dict[str, Shape] = {
     "list": each("", JOB),
     "dlq list": each("", JOB),
     "show": JOB | documented("What only show has"),
+    "why": documented("Why"),
     "status": documented("Status")
     | each("queues", documented("A queue"))
     | each("workers", WORKER)
@@ -361,6 +362,7 @@ def test_what_json_prints_is_what_is_documented(cli: Cli) -> None:
     cli.ok("schedule", "add", "hourly", "--every", "1h", "true")
     arguments = {
         "show": ["show", "shaky"],
+        "why": ["why", "shaky"],
         "schedule show": ["schedule", "show", "hourly"],
         "config get": ["config", "get", "max_retries"],
     }
