@@ -156,19 +156,22 @@ class Spool:
             return os.open(self.path, FOR_WRITING)
 
     def take(self, job: Job, most: int) -> str:
-        """The last `most` bytes that its run has written, as text; if there were more, the whole is kept elsewhere.
+        """The last `most` bytes that its run has written, as text.
 
+        The whole is kept in a file of its own if there were more, or if the text does not say which bytes they were.
         The file is empty afterwards: whoever follows the next run must not see what this one printed.
         """
         text = ""
         assert self._file is not None
         try:
             size = os.lseek(self._file, 0, os.SEEK_END)
-            text = as_text(self._last(self._file, min(size, most)), CODE_PAGE, size > most) if size else ""
-            if size > most:
+            data = self._last(self._file, min(size, most)) if size else b""
+            text = as_text(data, CODE_PAGE, size > most)
+            if size > most or ("\ufffd" in text and text.encode() != data):
                 keep_as = self._home.kept(job.seq, job.lease)[self._stream]
                 self._move(keep_as)
-                text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
+                if size > most:
+                    text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
             elif runs.is_written(self._file):
                 # What the command left behind goes on writing, but not into the next job's output.
                 aside = self._new_name()  # on Windows a removed file keeps its name while it is written to

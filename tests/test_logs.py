@@ -232,3 +232,16 @@ def test_what_was_skipped_is_not_shown_when_the_rest_comes_from_the_row(tmp_path
     tail.show(tail.read(str(path)))
     tail.show_rest("nowhere", "früh\nspät\nends\n")
     assert stream.getvalue().decode() == "spät\nends\n"
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\0\xff\xfe", b"a\0b"])
+def test_bytes_that_are_no_text_come_out_as_they_were_also_after_the_run(cli: Cli, data: bytes) -> None:
+    cli.ok("run", act(f"bytes {data.hex()}"))
+    for command in (["logs", "1"], ["logs", "-f", "1"]):
+        done = subprocess.run(cli.argv(command), env=cli.env, cwd=cli.cwd, capture_output=True)
+        assert done.stdout == data
+
+
+def test_no_file_is_kept_of_a_run_that_printed_text(cli: Cli) -> None:
+    cli.ok("run", act("say \ufffd"))
+    assert not list((cli.home / "logs").glob("job-*"))
