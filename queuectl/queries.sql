@@ -356,6 +356,16 @@ SELECT jobs.id, jobs.state, dependencies.wanted, dependencies.is_met
 FROM dependencies JOIN jobs ON jobs.seq = dependencies.needs WHERE dependencies.seq = :seq
 ORDER BY dependencies.needs LIMIT :limit;
 
+-- would_go: who can never run once this job is cancelled
+SELECT seq, dependents FROM jobs WHERE waits_for > 0 AND seq IN (
+    SELECT seq FROM dependencies WHERE needs = :seq AND is_met = 0 AND wanted NOT IN ('any', 'cancelled')
+) ORDER BY seq LIMIT :limit;
+
+-- stay_cancelled: who waited for it, was cancelled, and is not retried with it
+SELECT seq, dependents FROM jobs WHERE state = 'cancelled' AND state <> 'pending' AND seq IN (
+    SELECT seq FROM dependencies WHERE needs = :seq AND wanted <> 'any'
+) ORDER BY seq LIMIT :limit;
+
 -- tied_to: the numbers of those that wait for it, or have waited
 SELECT seq FROM dependencies WHERE needs = :seq;
 

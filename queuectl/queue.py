@@ -219,8 +219,7 @@ class Queue:
         reason = clean("The reason", reason)
         jobs = self.named(job_ids)
         for job in jobs:
-            if job.state.has_ended:
-                raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
+            refuse_ended(job)
         self.cancel_all(jobs, reason)
         return [self.storage.glance(job.id) for job in jobs]
 
@@ -239,8 +238,7 @@ class Queue:
         """Put jobs that have ended back in line, as if they were new; what their tries printed is kept."""
         jobs = self.named(job_ids)
         for job in jobs:
-            if not job.state.has_ended:
-                raise WrongState(f"Job {job.id!r} is {job.state}: only a job that has ended can be retried")
+            refuse_unended(job)
         if self.retry_all(jobs) < len(jobs):
             for job in self.named(job_ids):
                 if job.state.has_ended:
@@ -262,8 +260,7 @@ class Queue:
         """Delete jobs that do not run, with their history and logs."""
         jobs = self.named(job_ids)
         for job in jobs:
-            if job.state is State.PROCESSING:
-                raise WrongState(f"Job {job.id!r} runs: nothing was deleted. Cancel it first: queuectl cancel {job.id}")
+            refuse_running(job)
         self.delete_all(jobs)
         return jobs
 
@@ -329,6 +326,21 @@ class Queue:
             self.close()
         else:
             self.storage.set_setting(known, None)
+
+
+def refuse_ended(job: Job) -> None:
+    if job.state.has_ended:
+        raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
+
+
+def refuse_unended(job: Job, done: str = "retried") -> None:
+    if not job.state.has_ended:
+        raise WrongState(f"Job {job.id!r} is {job.state}: only a job that has ended can be {done}")
+
+
+def refuse_running(job: Job) -> None:
+    if job.state is State.PROCESSING:
+        raise WrongState(f"Job {job.id!r} runs: nothing was deleted. Cancel it first: queuectl cancel {job.id}")
 
 
 def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

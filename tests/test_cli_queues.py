@@ -72,7 +72,7 @@ def test_a_queue_is_made_changed_paused_resumed_and_removed(cli: Cli) -> None:
         (["worker", "start", "--queue", "nothing"], 1, "Make it: queuectl queue add nothing"),
         (["list", "--queue", "gpus"], 1, "No queue 'gpus'. Did you mean 'gpu'?"),
         (["wait", "--queue", "gpus"], 1, "No queue 'gpus'. Did you mean 'gpu'?"),
-        (["wait", "--queue", "gpu", "--all"], 2, "Name the jobs to wait for, or use --all, or --queue"),
+        (["wait", "--queue", "gpu", "--all"], 2, "Name the jobs to wait for, or use --all, or select them"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_changes_nothing(cli: Cli, args: list[str], code: int, said: str) -> None:
@@ -95,7 +95,7 @@ def test_jobs_are_selected_by_their_queue_wherever_jobs_are(cli: Cli) -> None:
     cli.ok("worker", "stop")
     assert [job["id"] for job in json.loads(cli.ok("list", "--queue", "gpu", "--json"))] == ["gpu-ends", "gpu-dies"]
     assert [job["id"] for job in json.loads(cli.ok("dlq", "list", "--queue", "gpu", "--json"))] == ["gpu-dies"]
-    assert cli.ok("dlq", "retry", "--queue", "gpu") == "1 job is pending again.\n"
+    assert cli.ok("dlq", "retry", "--queue", "gpu", "--yes") == "1 job is pending again.\n"
     assert cli.ok("retry", "--queue", "gpu", "--state", "completed", "--yes") == "1 job is pending again.\n"
     assert cli.ok("cancel", "--queue", "gpu", "--yes") == "2 jobs were cancelled.\n"
     assert cli.ok("wait", "--queue", "gpu") == ""

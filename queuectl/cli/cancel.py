@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from queuectl.cli.selecting import CANCEL, UNENDED, asking, chosen, each, job_ids_argument, selectors
-from queuectl.job import State
+from queuectl.cli.selecting import (
+    CANCEL,
+    UNENDED,
+    asking,
+    behind,
+    chosen,
+    each,
+    job_ids_argument,
+    said,
+    selectors,
+    tell_also,
+)
+from queuectl.errors import sentence
+from queuectl.job import Job, State
 from queuectl.queue import Queue
 
 
 @click.command()
 @job_ids_argument
 @click.option("--reason", default="cancelled by the user", help="Kept with the job.")
-@selectors
+@selectors(UNENDED)
 @asking
 def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """Cancel jobs: waiting ones at once, running ones by ending all their processes.
@@ -28,8 +40,37 @@ def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
       queuectl cancel --label nightly --reason "wrong file"
     """
     queue = Queue()
-    if bulk := chosen(queue, job_ids, UNENDED, options):
-        bulk.do(CANCEL, each(partial(queue.cancel_all, reason=reason)))
+    if bulk := chosen(queue, job_ids, CANCEL, options):
+        ending = Ending(queue, reason)
+        bulk.do(each(ending.cancel), ending.report)
         return
-    for job in queue.cancel(job_ids, reason):
+    others = behind(queue, [job for job in queue.named(job_ids) if job.is_waiting])
+    jobs = queue.cancel(job_ids, reason)
+    for job in jobs:
         click.echo(f"Job {job.id} is {'being ended' if job.state is State.PROCESSING else job.state}.")
+    tell_also(others, jobs)
+
+
+class Ending:
+    """Cancels, and counts apart the jobs that run: they are cancelled once their processes are dead."""
+
+    def __init__(self, queue: Queue, reason: str) -> None:
+        self._queue = queue
+        self._reason = reason
+        self._ending = 0
+
+    def cancel(self, jobs: Sequence[Job]) -> int:
+        changed = self._queue.cancel_all(jobs, self._reason)
+        running = [self._queue.storage.glance_at(job.seq) for job in jobs if job.state is State.PROCESSING]
+        self._ending += sum(job is not None and job.state is State.PROCESSING for job in running)
+        return changed
+
+    def report(self, total: int) -> str:
+        """With those that waited for a cancelled one."""
+        ended = total - self._ending
+        being = f"{self._ending:,} {'is' if self._ending == 1 else 'are'} being ended"
+        if not self._ending:
+            return sentence(said(CANCEL, ended))
+        if not ended:
+            return sentence(being.replace(" ", " job " if self._ending == 1 else " jobs ", 1))
+        return sentence(f"{said(CANCEL, ended)}, and {being}")

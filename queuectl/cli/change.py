@@ -12,12 +12,15 @@ from queuectl.cli.selecting import (
     AT_REST,
     DELETE,
     ENDED,
+    PURGE,
     RETRY,
     Bulk,
     asking,
     chosen,
+    delete_named,
     deleting,
     job_ids_argument,
+    retry_named,
     retrying,
     selection,
     selectors,
@@ -32,12 +35,12 @@ from queuectl.storage import Added
 @click.command()
 @job_ids_argument
 @click.option("--all-failed", is_flag=True, help="Every job that is dead, without asking.")
-@selectors
+@selectors(ENDED)
 @asking
 def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
     """Put jobs that have ended back in line, as if they were new; what their tries printed is kept.
 
-    A job that once waited for others waits again for those of them that have not ended.
+    A job that once waited for others waits again for those of them that have not ended, or are retried with it.
 
     \b
     Examples:
@@ -49,20 +52,22 @@ def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
     if all_failed:
         if job_ids or selection(options) != Selection():
             raise InvalidInput("--all-failed is every dead job. Leave out the ids and the other selectors")
-        Bulk(queue, Selection(State.DEAD), ENDED, options["limit"], True, options["dry_run"]).do(RETRY, retrying(queue))
-    elif bulk := chosen(queue, job_ids, ENDED, options):
-        bulk.do(RETRY, retrying(queue))
+        bulk = Bulk(queue, Selection(State.DEAD), RETRY, options["limit"], True, options["dry_run"])
+        bulk.do(retrying(queue))
+    elif found := chosen(queue, job_ids, RETRY, options):
+        found.do(retrying(queue))
     else:
-        for job in queue.retry(job_ids):
-            click.echo(f"Job {job.id} is pending again.")
+        retry_named(queue, job_ids)
 
 
 @click.command()
 @job_ids_argument
-@selectors
+@selectors(AT_REST)
 @asking
 def delete(job_ids: tuple[str, ...], **options: Any) -> None:
     """Delete jobs that do not run, with their history and logs.
+
+    Jobs that wait for a deleted one that has not ended are cancelled, unless they were to run whatever its end.
 
     \b
     Examples:
@@ -70,17 +75,17 @@ def delete(job_ids: tuple[str, ...], **options: Any) -> None:
       queuectl delete --match "rm -rf" --dry-run
     """
     queue = Queue()
-    if bulk := chosen(queue, job_ids, AT_REST, options):
-        bulk.do(DELETE, deleting(queue))
-        return
-    for job in queue.delete(job_ids):
-        click.echo(f"Job {job.id} was deleted.")
+    if bulk := chosen(queue, job_ids, DELETE, options):
+        bulk.do(deleting(queue))
+    else:
+        delete_named(queue, job_ids, DELETE)
 
 
 @click.command()
-@selectors
+@job_ids_argument
+@selectors(ENDED)
 @asking
-def purge(limit: int | None, yes: bool, dry_run: bool, **options: Any) -> None:
+def purge(job_ids: tuple[str, ...], **options: Any) -> None:
     """Delete jobs that have ended, with their history and logs: all of them, or those that are selected.
 
     Workers are not held up. To have it done by itself: queuectl config set keep-completed 30d
@@ -91,7 +96,10 @@ def purge(limit: int | None, yes: bool, dry_run: bool, **options: Any) -> None:
       queuectl purge --state completed --yes
     """
     queue = Queue()
-    Bulk(queue, selection(options), ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))
+    if bulk := chosen(queue, job_ids, PURGE, options, needs_one=False):
+        bulk.do(deleting(queue))
+    else:
+        delete_named(queue, job_ids, PURGE)
 
 
 @click.command()

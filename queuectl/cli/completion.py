@@ -36,7 +36,8 @@ STATES: dict[str, tuple[State, ...]] = {
     "promote": WAITING,
     "retry": ENDED,
     "delete": (*ENDED, *WAITING),
-    "dlq retry": (State.DEAD,),
+    "purge": ENDED,
+    **dict.fromkeys(("dlq list", "dlq retry", "dlq purge"), (State.DEAD,)),
 }
 AGING = ("off", "60s", "10m")
 
@@ -211,8 +212,7 @@ def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
     return (CompletionItem(value) for value in offered if value and " " not in value)
 
 
-# In `wait` and `dlq` a name is of a queue, too.
-NAMES: dict[str, Offer] = {"queue": queues, "schedule": schedules, "dlq": queues, "wait": queues}
+NAMES: dict[str, Offer] = {"queue": queues, "schedule": schedules}
 # By the name of the parameter, so that a new command is completed without doing anything for it.
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("job_id", "job_ids", "depends_on", "after_any", "after_failed"), Live(jobs)),

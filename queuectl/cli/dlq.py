@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
-from queuectl.cli.selecting import DELETE, ENDED, RETRY, Bulk, asking, deleting, retrying
+from queuectl.cli.selecting import (
+    PURGE,
+    RETRY,
+    Bulk,
+    Deed,
+    asking,
+    chosen,
+    delete_named,
+    deleting,
+    ids_or,
+    job_ids_argument,
+    named,
+    none,
+    retry_named,
+    retrying,
+    selection,
+    without_state,
+)
 from queuectl.errors import InvalidInput, WrongState
-from queuectl.job import State
+from queuectl.job import Job, State
 from queuectl.queue import Queue
 from queuectl.selection import Selection
 
+DEAD = Selection(State.DEAD)
 
-def dead(queue: str | None) -> Selection:
-    return Selection(State.DEAD, queue=queue)
+
+def refuse_others(job: Job) -> None:
+    if job.state is not State.DEAD:
+        raise WrongState(f"Job {job.id!r} is {job.state}, not dead: nothing was done. See: queuectl dlq list")
+
+
+def of_dead(deed: Deed) -> Deed:
+    return deed._replace(states=(State.DEAD,), refuse=refuse_others)
 
 
 @click.group()
@@ -27,34 +53,36 @@ def dlq() -> None:
     """
 
 
-of_queue = click.option("--queue", "name", metavar="NAME", help="Only jobs of this queue.")
-
-
 @dlq.command("list")
-@of_queue
+@job_ids_argument
+@without_state
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="How many.")
 @json_option
-def list_dead(name: str | None, limit: int, as_json: bool) -> None:
+def list_dead(job_ids: tuple[str, ...], limit: int, as_json: bool, **options: Any) -> None:
     """The newest dead jobs, and why they died.
 
     \b
     Example:
       queuectl dlq list
     """
-    jobs = [job for page in Queue().find_all(dead(name), limit) for job in page]
+    queue = Queue()
+    wanted = ids_or(job_ids, options, needs_one=False)._replace(state=State.DEAD)
+    if job_ids:
+        jobs = named(queue, job_ids, of_dead(RETRY))
+    else:
+        jobs = [job for page in queue.find_all(wanted, limit) for job in page]
     if as_json:
         click.echo(shapes.to_json([shapes.job_json(job) for job in jobs]))
-    elif jobs:
-        click.echo(render.dead_table(jobs))
     else:
-        click.echo("No dead jobs.")
+        click.echo(render.dead_table(jobs) if jobs else none(wanted))
 
 
 @dlq.command()
-@click.argument("job_ids", metavar="ID...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every dead job.")
-@of_queue
-def retry(job_ids: tuple[str, ...], everything: bool, name: str | None) -> None:
+@job_ids_argument
+@click.option("--all", "everything", is_flag=True, help="Every dead job, without asking.")
+@without_state
+@asking
+def retry(job_ids: tuple[str, ...], everything: bool, **options: Any) -> None:
     """Put dead jobs back in line, as if they were new; what their tries printed is kept.
 
     \b
@@ -63,28 +91,31 @@ def retry(job_ids: tuple[str, ...], everything: bool, name: str | None) -> None:
       queuectl dlq retry --all
       queuectl dlq retry --queue gpu
     """
-    if (everything or name is not None) == bool(job_ids):
-        raise InvalidInput("Name the jobs to retry, or use --all or --queue. See: queuectl dlq list")
     queue = Queue()
-    if not job_ids:
-        Bulk(queue, dead(name), ENDED, yes=True).do(RETRY, retrying(queue))
-        return
-    for job in queue.named(job_ids):
-        if job.state is not State.DEAD:
-            raise WrongState(f"Job {job.id!r} is {job.state}, not dead: nothing was retried. See: queuectl dlq list")
-    for job in queue.retry(job_ids):
-        click.echo(f"Job {job.id} is pending again.")
+    if everything:
+        if job_ids or selection(options) != Selection():
+            raise InvalidInput("--all is every dead job. Leave out the ids and the other selectors")
+        Bulk(queue, DEAD, of_dead(RETRY), options["limit"], True, options["dry_run"]).do(retrying(queue))
+    elif bulk := chosen(queue, job_ids, of_dead(RETRY), options):
+        bulk.do(retrying(queue))
+    else:
+        named(queue, job_ids, of_dead(RETRY))
+        retry_named(queue, job_ids)
 
 
 @dlq.command()
-@of_queue
+@job_ids_argument
+@without_state
 @asking
-def purge(name: str | None, limit: int | None, yes: bool, dry_run: bool) -> None:
-    """Delete every dead job, or those of a queue, with their history and logs.
+def purge(job_ids: tuple[str, ...], **options: Any) -> None:
+    """Delete every dead job, or those that are selected, with their history and logs.
 
     \b
     Example:
       queuectl dlq purge --yes
     """
     queue = Queue()
-    Bulk(queue, dead(name), ENDED, limit, yes, dry_run).do(DELETE, deleting(queue))
+    if bulk := chosen(queue, job_ids, of_dead(PURGE), options, needs_one=False):
+        bulk.do(deleting(queue))
+    else:
+        delete_named(queue, job_ids, of_dead(PURGE))

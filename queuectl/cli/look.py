@@ -10,7 +10,7 @@ import click
 
 from queuectl import render, shapes
 from queuectl.cli.options import as_json as json_option
-from queuectl.cli.selecting import none, selection, selectors
+from queuectl.cli.selecting import ids_or, job_ids_argument, none, selectors
 from queuectl.errors import InvalidInput, QueueMoved
 from queuectl.estimates import forecast, forecast_of
 from queuectl.job import State
@@ -94,11 +94,12 @@ def status(watching: bool, as_json: bool) -> None:
 
 
 @click.command("list")
-@selectors
+@job_ids_argument
+@selectors(State)
 @click.option("--limit", type=counting, default=20, show_default=True, help="How many.")
 @json_option
-def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
-    """The newest jobs, newest first; --state pending: in the order in which they will run.
+def list_jobs(job_ids: tuple[str, ...], limit: int, as_json: bool, **options: Any) -> None:
+    """The newest jobs, newest first; --state pending: in the order in which they will run. Or those that are named.
 
     \b
     Examples:
@@ -106,10 +107,12 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
       queuectl list --label nightly --older-than 1d
     """
     queue = open_queue()
-    wanted = selection(options)
-    # One more than is shown: whether there are more.
-    jobs = [job for page in queue.find_all(wanted, limit + 1) for job in page]
-    has_more, jobs = len(jobs) > limit, jobs[:limit]
+    wanted = ids_or(job_ids, options, needs_one=False)
+    if job_ids:
+        jobs = queue.storage.aged([*queue.named(job_ids)])
+    else:  # and one more than is shown: whether there are more
+        jobs = [job for page in queue.find_all(wanted, limit + 1) for job in page]
+    has_more, jobs = not job_ids and len(jobs) > limit, jobs if job_ids else jobs[:limit]
     expected = forecast_of(queue.storage, jobs)
     if as_json:
         click.echo(shapes.to_json([shapes.job_json(job, expected=expected.of(job)) for job in jobs]))
@@ -117,7 +120,7 @@ def list_jobs(limit: int, as_json: bool, **options: Any) -> None:
         click.echo(render.job_table(jobs, expected))
     else:
         click.echo(none(wanted))
-    if not as_json and wanted in (Selection(), Selection(State.PENDING)):
+    if not (as_json or job_ids) and wanted in (Selection(), Selection(State.PENDING)):
         tell_coming(queue.storage.next_schedules(COMING_SHOWN), expected.now)
     if not as_json and has_more:
         click.echo(

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import click
 
 from queuectl import platforms, render
-from queuectl.cli.options import all_of
-from queuectl.errors import InvalidInput, QueueError
+from queuectl.cli.options import Function, all_of
+from queuectl.errors import InvalidInput, QueueError, sentence
 from queuectl.fields import clean
 from queuectl.job import Job, State
-from queuectl.queue import Queue
+from queuectl.queue import Queue, refuse_ended, refuse_running, refuse_unended
 from queuectl.selection import Selection
+from queuectl.storage import MOST_COUNTED as MOST_BEHIND
 from queuectl.times import parse_duration
 
 MOST_COUNTED = 10_000
@@ -32,17 +33,31 @@ job_ids_argument = click.argument("job_ids", metavar="[ID]...", nargs=-1)
 
 
 # Which jobs are meant.
-selectors = all_of(
-    click.option(
-        "--state",
-        type=click.Choice([state.value for state in State], case_sensitive=False),
-        help="Only jobs in this state.",
-    ),
+without_state = all_of(
     click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
     click.option("--label", metavar="TEXT", help="Only jobs with this label."),
     click.option("--match", metavar="TEXT", help="Only jobs with this text in their command."),
     click.option("--older-than", metavar="TIME", help="Only jobs that ended, or came, so long ago: 2h, 7d."),
 )
+
+
+def selectors(states: Iterable[State]) -> Callable[[Function], Function]:
+    """What jobs are chosen by, where a command can do something to those in these states."""
+    state = click.option(
+        "--state",
+        type=click.Choice([state.value for state in states], case_sensitive=False),
+        multiple=True,
+        callback=only_one,
+        help="Only jobs in this state.",
+    )
+    return all_of(state, without_state)
+
+
+def only_one(context: click.Context, param: click.Parameter, values: Sequence[str]) -> str | None:
+    if len(values) > 1:
+        raise InvalidInput("--state is given more than once. A job is in one state: do it for each of them apart")
+    return values[0] if values else None
+
 
 # For what changes many jobs at once.
 asking = all_of(
@@ -53,9 +68,9 @@ asking = all_of(
 
 
 def selection(options: dict[str, Any]) -> Selection:
-    older_than = options["older_than"]
+    older_than, state = options["older_than"], options.get("state")
     return Selection(
-        state=State(options["state"]) if options["state"] else None,
+        state=State(state) if state else None,
         queue=given(options, "queue"),
         label=given(options, "label"),
         match=given(options, "match"),
@@ -64,8 +79,22 @@ def selection(options: dict[str, Any]) -> Selection:
 
 
 def given(options: dict[str, Any], name: str) -> str | None:
-    """Text that a database can be asked for."""
-    return None if options[name] is None else clean(f"--{name}", options[name])
+    """Text that a database can be asked for, and that does not stand for all jobs by mistake."""
+    if options[name] is None:
+        return None
+    if not options[name].strip():
+        raise InvalidInput(f"--{name} is blank, which would be all jobs. Leave it out, or say which")
+    return clean(f"--{name}", options[name])
+
+
+def ids_or(job_ids: Sequence[str], options: dict[str, Any], needs_one: bool = True) -> Selection:
+    """What the selectors choose, where jobs are not named; both is refused, and so is neither where one is needed."""
+    wanted = selection(options)
+    is_selected = wanted != Selection() or options.get("limit") is not None
+    if (job_ids and is_selected) or (needs_one and not (job_ids or is_selected)):
+        path = click.get_current_context().command_path
+        raise InvalidInput(f"Name jobs, or select them with --label and the like. See: {path} --help")
+    return wanted
 
 
 def none(wanted: Selection) -> str:
@@ -76,18 +105,21 @@ def none(wanted: Selection) -> str:
 
 
 class Deed(NamedTuple):
-    """What is done to jobs, as a question and as an answer put it."""
+    """What is done to jobs, as a question and as an answer put it; and to which it cannot be done."""
 
     verb: str
     done: str
     one: str
     many: str
+    states: Sequence[State]
+    refuse: Callable[[Job], None]
+    takes_along: str | None = None  # how the question puts it that jobs which wait for them are cancelled
 
 
-CANCEL = Deed("Cancel", "cancelled", "was cancelled", "were cancelled")
-RETRY = Deed("Retry", "retried", "is pending again", "are pending again")
-DELETE = Deed("Delete", "deleted", "was deleted", "were deleted")
-
+CANCEL = Deed("Cancel", "cancelled", "was cancelled", "were cancelled", UNENDED, refuse_ended, "and")
+RETRY = Deed("Retry", "retried", "is pending again", "are pending again", ENDED, refuse_unended)
+DELETE = Deed("Delete", "deleted", "was deleted", "were deleted", AT_REST, refuse_running, "and cancel")
+PURGE = DELETE._replace(states=ENDED, refuse=partial(refuse_unended, done="purged"))
 
 # What does it to all jobs, which come a batch at a time; and says, a batch at a time, to how many it was done.
 Change = Callable[[Iterator[Sequence[Job]]], Iterable[int]]
@@ -104,23 +136,21 @@ def retrying(queue: Queue) -> Change:
 
 
 class Bulk:
-    """All jobs that are wanted and in one of these states, for something to be done to them a batch at a time."""
+    """All jobs that are wanted, for something to be done to those to which it can be, a batch at a time."""
 
     def __init__(
         self,
         queue: Queue,
         wanted: Selection,
-        states: Sequence[State],
+        deed: Deed,
         limit: int | None = None,
         yes: bool = False,
         dry_run: bool = False,
     ) -> None:
-        if wanted.state is not None and wanted.state not in states:
-            allowed = " or ".join(state.value for state in states)
-            raise InvalidInput(f"This cannot be done to {wanted.state} jobs, only where --state is {allowed}")
         self.queue = queue
         self.wanted = wanted
-        self.states = states if wanted.state is None else [wanted.state]
+        self.deed = deed
+        self.states = deed.states if wanted.state is None else [wanted.state]
         self.limit = limit
         self.yes = yes
         self.dry_run = dry_run
@@ -132,38 +162,61 @@ class Bulk:
                 if jobs:
                     yield jobs
 
-    def do(self, deed: Deed, change: Change) -> None:
+    def do(self, change: Change, report: Callable[[int], str] | None = None) -> None:
         """Do it to all of them, after asking; or only show them."""
         most = min(self.limit or MOST_COUNTED + 1, MOST_COUNTED + 1)
-        found = sum(map(len, self.batches(most)))
+        found = {job.seq: job.dependents for batch in self.batches(most) for job in batch}
+        others = self.queue.storage.doomed_with(found) if self.deed.takes_along else 0
         if not found:
             click.echo(none(self.wanted))
         elif self.dry_run:
-            self.show(deed, found)
+            first = [job for batch in self.batches(min(len(found), MOST_SHOWN)) for job in batch]
+            show(self.deed, first, self.how_many(len(found)), len(found), others)
         else:
             if not self.yes:
-                ask(f"{deed.verb} {self.how_many(found)}?")
-            self.go_through(deed, change)
+                ask(question(self.deed, self.how_many(len(found)), len(found), others))
+            total = self.go_through(change)
+            click.echo(report(total) if report else sentence(said(self.deed, total) + also(others, total)))
 
-    def show(self, deed: Deed, found: int) -> None:
-        jobs = [job for batch in self.batches(min(found, MOST_SHOWN)) for job in batch]
-        click.echo(render.job_table(jobs))
-        first = f"; these are the first {len(jobs)}" if found > len(jobs) else ""
-        click.echo(f"{self.how_many(found)} would be {deed.done}{first}.", err=True)
-
-    def go_through(self, deed: Deed, change: Change) -> None:
+    def go_through(self, change: Change) -> int:
         total = 0
         for number, changed in enumerate(change(self.batches(self.limit)), 1):
             total += changed
             if number % PROGRESS_BATCHES == 0:
-                click.echo(f"{total:,} {deed.done} …", err=True)
+                click.echo(f"{total:,} {self.deed.done} …", err=True)
             time.sleep(PAUSE_SECONDS)
-        click.echo(f"1 job {deed.one}." if total == 1 else f"{total:,} jobs {deed.many}.")
+        return total
 
     def how_many(self, found: int) -> str:
         count = f"{MOST_COUNTED:,}+" if found > MOST_COUNTED else f"{found:,}"
         state = f" {self.wanted.state}" if self.wanted.state else ""
         return f"{count}{state} {'job' if found == 1 else 'jobs'}"
+
+
+def said(deed: Deed, total: int) -> str:
+    return f"1 job {deed.one}" if total == 1 else f"{total:,} jobs {deed.many}"
+
+
+def also(behind: int, total: int) -> str:
+    return f", and {waiting(behind, total)} {'was' if behind == 1 else 'were'} cancelled" if behind else ""
+
+
+def question(deed: Deed, count: str, found: int, behind: int) -> str:
+    return f"{deed.verb} {count}{f' {deed.takes_along} {waiting(behind, found)}' if behind else ''}?"
+
+
+def show(deed: Deed, jobs: Sequence[Job], count: str, found: int, behind: int) -> None:
+    """Which jobs it would be, and how many others."""
+    click.echo(render.job_table(jobs))
+    first = f"; these are the first {len(jobs)}" if found > len(jobs) else ""
+    along = f", and {waiting(behind, found)} would be cancelled" if behind else ""
+    click.echo(f"{count} would be {deed.done}{along}{first}.", err=True)
+
+
+def waiting(behind: int, found: int) -> str:
+    """The jobs that wait for those that were found."""
+    many = f"{behind:,}{'+' * (behind >= MOST_BEHIND)} {'job that waits' if behind == 1 else 'jobs that wait'}"
+    return f"{many} for {'it' if found == 1 else 'them'}"
 
 
 def deleting(queue: Queue) -> Change:
@@ -184,15 +237,61 @@ def ask(question: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def chosen(queue: Queue, job_ids: Sequence[str], states: Sequence[State], options: dict[str, Any]) -> Bulk | None:
+def chosen(
+    queue: Queue, job_ids: Sequence[str], deed: Deed, options: dict[str, Any], needs_one: bool = True
+) -> Bulk | None:
     """What the selectors choose; None where the jobs are named by their ids, and something is to be done to them."""
-    wanted = selection(options)
-    context = click.get_current_context()
-    if bool(job_ids) == (wanted != Selection() or options["limit"] is not None):
-        raise InvalidInput(f"Name jobs, or select them with --state and the like. See: {context.command_path} --help")
+    wanted = ids_or(job_ids, options, needs_one)
+    if len(deed.states) == 1:
+        wanted = wanted._replace(state=deed.states[0])
     if not job_ids:
-        return Bulk(queue, wanted, states, options["limit"], options["yes"], options["dry_run"])
+        return Bulk(queue, wanted, deed, options["limit"], options["yes"], options["dry_run"])
     if options["dry_run"]:
-        click.echo(render.job_table(queue.named(job_ids)))
-        context.exit()
+        jobs = named(queue, job_ids, deed)
+        show(deed, jobs, "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs", len(jobs), behind(queue, jobs))
+        click.get_current_context().exit()
     return None
+
+
+def named(queue: Queue, job_ids: Sequence[str], deed: Deed) -> Sequence[Job]:
+    """The jobs of these ids, if it can be done to all of them."""
+    jobs = queue.named(job_ids)
+    for job in jobs:
+        deed.refuse(job)
+    return jobs
+
+
+def behind(queue: Queue, jobs: Sequence[Job]) -> int:
+    """How many others wait for these, and are cancelled where these are cancelled or deleted."""
+    return queue.storage.doomed_with({job.seq: job.dependents for job in jobs if not job.state.has_ended})
+
+
+def tell_also(others: int, jobs: Sequence[Job]) -> None:
+    if others:
+        click.echo(sentence(waiting(others, len(jobs)) + (" was" if others == 1 else " were") + " cancelled, too"))
+
+
+# --- the same to jobs that are named ---
+
+
+def retry_named(queue: Queue, job_ids: Sequence[str]) -> None:
+    jobs = queue.retry(job_ids)
+    for job in jobs:
+        click.echo(f"Job {job.id} is pending again.")
+    others = queue.storage.left_cancelled({job.seq: job.dependents for job in jobs})
+    if others:
+        stay = "1 job that waited" if others == 1 else f"{others:,}{'+' * (others >= MOST_BEHIND)} jobs that waited"
+        again = "It stays so. To retry it" if others == 1 else "They stay so. To retry them"
+        click.echo(
+            f"{stay} for {'it' if len(jobs) == 1 else 'them'} {'was' if others == 1 else 'were'} cancelled. "
+            f"{again}, too: queuectl retry --state cancelled",
+            err=True,
+        )
+
+
+def delete_named(queue: Queue, job_ids: Sequence[str], deed: Deed) -> None:
+    jobs = named(queue, job_ids, deed)
+    others = behind(queue, jobs)
+    for job in queue.delete([job.id for job in jobs]):
+        click.echo(f"Job {job.id} was deleted.")
+    tell_also(others, jobs)

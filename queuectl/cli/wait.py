@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from typing import Any
 
 import click
 
+from queuectl.cli.selecting import UNENDED, job_ids_argument, selection, selectors
 from queuectl.errors import InvalidInput
 from queuectl.estimates import forecast
-from queuectl.job import State
+from queuectl.job import Job, State
 from queuectl.liveness import Condition, conditions
 from queuectl.queue import Queue
+from queuectl.selection import Selection
 from queuectl.times import Millis, roughly
-from queuectl.waiting import ForAll, ForJobs, Progress, wait_until_over
+from queuectl.waiting import ForAll, ForJobs, Progress, own_number, wait_until_over
 
 DRAW_SECONDS, ESTIMATE_SECONDS = 0.1, 1.0
 MOST_TOLD = 20
@@ -22,14 +25,16 @@ BAR = 24
 
 
 @click.command()
-@click.argument("job_ids", metavar="[ID]...", nargs=-1)
+@job_ids_argument
 @click.option("--all", "everything", is_flag=True, help="Every job, and those that come meanwhile.")
-@click.option("--queue", "name", metavar="NAME", help="Every job of this queue, and those that come meanwhile.")
+@selectors(UNENDED)
+@click.option("--limit", type=click.IntRange(1, 1_000_000_000), help="So many at most.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up then: exit code 124.")
-def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: float | None) -> None:
+def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None, **options: Any) -> None:
     """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead, was cancelled or was deleted.
 
-    A job that is purged once it has completed counts as completed.
+    A job that is purged once it has completed counts as completed. --queue alone is every job of that queue, also those
+    that come meanwhile; other selectors are the jobs that wait or run now.
 
     \b
     Examples:
@@ -37,13 +42,19 @@ def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: 
       queuectl wait --all --timeout 600
       queuectl wait --queue gpu
     """
-    if bool(job_ids) + everything + (name is not None) != 1:
-        raise InvalidInput("Name the jobs to wait for, or use --all, or --queue. See: queuectl list")
+    selected = selection(options)
+    if bool(job_ids) + everything + (selected != Selection()) != 1:
+        raise InvalidInput("Name the jobs to wait for, or use --all, or select them with --label. See: queuectl list")
     queue = Queue()
     storage = queue.storage
-    wanted = ForJobs(storage, queue.named(job_ids)) if job_ids else ForAll(storage, name)
+    wanted: ForJobs | ForAll
+    if everything or (selected == Selection(queue=selected.queue) and options["limit"] is None and not job_ids):
+        wanted = ForAll(storage, selected.queue)
+    else:
+        wanted = ForJobs(storage, queue.named(job_ids) if job_ids else unended(queue, selected, options["limit"]))
     if not wanted.is_over() and all(condition is not Condition.ALIVE for _, condition in conditions(storage)):
         click.echo("No worker is running: nothing will end until one is. Start it: queuectl worker start", err=True)
+    name = selected.queue
     if name is not None and not wanted.is_over() and storage.queue(name).is_paused:
         click.echo(f"Queue {name} is paused: nothing starts until it goes on: queuectl queue resume {name}", err=True)
     bar = Bar(queue, wanted)
@@ -60,6 +71,14 @@ def wait(job_ids: tuple[str, ...], everything: bool, name: str | None, timeout: 
             click.echo(f"Job {job.id} was deleted before it was seen to end: nobody knows how it did.", err=True)
     click.echo(summary(progress), err=True)
     sys.exit(0 if progress.all_completed else 1)
+
+
+def unended(queue: Queue, selected: Selection, limit: int | None) -> list[Job]:
+    """The jobs that are selected and wait or run, but for the one that waits itself."""
+    states = UNENDED if selected.state is None else [selected.state]
+    pages = (page for state in states for page in queue.find_all(selected._replace(state=state), limit))
+    own = own_number(queue.storage)
+    return [job for page in pages for job in page if job.seq != own][:limit]
 
 
 class Bar:

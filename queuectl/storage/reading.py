@@ -1,7 +1,7 @@
 """Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from operator import itemgetter
@@ -318,6 +318,24 @@ class Reader(ABC):
     def dependents_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
         """What waits for the job, or has waited for it."""
         return [Link(*row) for row in self.run("dependents_of", seq=job.seq, limit=limit).fetchall()]
+
+    def doomed_with(self, jobs: Mapping[int, int]) -> int:
+        """How many others are cancelled if these are; each of these with how many jobs were told to wait for it."""
+        return self._down_the_chain("would_go", jobs)
+
+    def left_cancelled(self, jobs: Mapping[int, int]) -> int:
+        """How many others stay cancelled that once waited for these, when these are retried."""
+        return self._down_the_chain("stay_cancelled", jobs)
+
+    def _down_the_chain(self, query: str, jobs: Mapping[int, int]) -> int:
+        """How many jobs come after these by what the query finds, and so on from those; counted to MOST_COUNTED."""
+        known, left = set(jobs), deque(seq for seq, dependents in jobs.items() if dependents)
+        while left and len(known) < len(jobs) + MOST_COUNTED:
+            for seq, dependents in self.run(query, seq=left.popleft(), limit=MOST_COUNTED).fetchall():
+                if seq not in known and dependents:
+                    left.append(seq)
+                known.add(seq)
+        return min(len(known) - len(jobs), MOST_COUNTED)
 
     def tied_to(self, seq: int) -> list[int]:
         """The numbers of all jobs that wait for this one, or have waited for it."""
