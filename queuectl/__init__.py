@@ -8,14 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from queuectl.errors import QueueError
+    from queuectl.errors import QueueError, WaitedTooLong
     from queuectl.job import Job, State
-    from queuectl.queue import Queue
+    from queuectl.queue import Queue, Status
+    from queuectl.storage import Added, Run
 
 __version__ = "0.1.0"
-__all__ = ["Job", "Queue", "QueueError", "State", "__version__"]
+__all__ = ["Added", "Job", "Queue", "QueueError", "Run", "State", "Status", "WaitedTooLong", "__version__"]
 
-_HOMES = {"Queue": "queue", "Job": "job", "State": "job", "QueueError": "errors"}
+_HOMES = {
+    **dict.fromkeys(("Queue", "Status"), "queue"),
+    **dict.fromkeys(("Job", "State"), "job"),
+    **dict.fromkeys(("QueueError", "WaitedTooLong"), "errors"),
+    **dict.fromkeys(("Added", "Run"), "storage"),
+}
 
 
 def __getattr__(name: str) -> Any:

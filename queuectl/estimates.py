@@ -24,7 +24,7 @@ REAL = {State.COMPLETED.value, State.FAILED.value, State.DEAD.value}
 
 
 class Typical:
-    """How long a run takes: the median of the same command's, else of the same queue's, else of all."""
+    """How long a run takes: the median of the same command's, else of the same queue's."""
 
     def __init__(self, runs: Iterable[EndedRun]) -> None:
         of_command: defaultdict[str, list[float]] = defaultdict(list)
@@ -35,12 +35,19 @@ class Typical:
                 of_queue[run.queue].append(run.duration_seconds)
         self._by_command = {command: median(found) for command, found in of_command.items()}
         self._by_queue = {queue: median(found) for queue, found in of_queue.items()}
-        everything = [seconds for found in of_queue.values() for seconds in found]
-        self.overall = median(everything) if everything else None
 
     def seconds(self, job: Job | Turn) -> float | None:
-        usual = self._by_queue.get(job.queue, self.overall)
-        return self._by_command.get(job.command[:COMMAND_LETTERS], usual)
+        return self._by_command.get(job.command[:COMMAND_LETTERS], self._by_queue.get(job.queue))
+
+    def of_all(self, jobs: Iterable[Job | Turn]) -> float | None:
+        """The median of these; unknown if it is of one of them."""
+        known: list[float] = []
+        for job in jobs:
+            seconds = self.seconds(job)
+            if seconds is None:
+                return None
+            known.append(seconds)
+        return median(known) if known else None
 
 
 def median(values: Iterable[float]) -> float:
@@ -61,7 +68,7 @@ class Forecast(NamedTuple):
     """What is expected of the jobs that run and of the first in line, by their numbers."""
 
     now: Millis
-    typical: Typical
+    usual: float | None  # how long a job takes of those that run or are first in line
     workers: int
     expected: Mapping[int, Expected]
     last_due: Millis | None = None  # when the last of those comes due that wait for their time
@@ -82,13 +89,13 @@ class Forecast(NamedTuple):
 
         Where limits and the like decide of those others when they start, it is unknown; so it is of a single queue.
         """
-        if self.typical.overall is None or not self.workers:
+        if self.usual is None or not self.workers:
             return None
         if queue is not None or not self.is_plain:
             found = [one for seq, one in self.expected.items() if queue in (None, self.queues[seq])]
             known = [one.end_at for one in found if one.end_at is not None]
             return max(known) if known and len(known) == left else None
-        usual = self.typical.overall * 1000
+        usual = self.usual * 1000
         ends = [expected.end_at for expected in self.expected.values() if expected.end_at is not None]
         others = max(0, left - len(self.expected))
         last = [max(ends) + round(ceil(others / self.workers) * usual)] if ends else []
@@ -101,7 +108,7 @@ def forecast_of(storage: Storage, jobs: Iterable[Job]) -> Forecast:
     """What is to be expected, if one of these jobs is one of which anything can be."""
     if any(job.rank is not None or job.state is State.PROCESSING for job in jobs):
         return forecast(storage)
-    return Forecast(storage.clock.now(), Typical([]), 0, {})
+    return Forecast(storage.clock.now(), None, 0, {})
 
 
 def forecast(storage: Storage, newest: Iterable[EndedRun] | None = None) -> Forecast:
@@ -204,7 +211,7 @@ def foresee(
         if not lines[turn.queue] and turn.queue in gates and gates[turn.queue].lane.goes_on:
             break  # who stands behind it may be before all others
     queues = {**{job.seq: job.queue for job in running}, **{turn.seq: turn.queue for turn in line}}
-    return Forecast(now, typical, len(workers), expected, queues=queues)
+    return Forecast(now, typical.of_all([*running, *line]), len(workers), expected, queues=queues)
 
 
 class Gate:

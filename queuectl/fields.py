@@ -67,6 +67,16 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
     )
 
 
+def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, and the defaults of those that are not given; null is not given, and delay and run_at are one."""
+    if not defaults:
+        return dict(fields)
+    given = {name for name, value in fields.items() if value is not None}
+    if given & {"delay", "run_at"}:
+        given |= {"delay", "run_at"}
+    return {**fields, **{name: value for name, value in defaults.items() if name not in given}}
+
+
 def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[str, Any]:
     """The columns of a job that waits which these fields change; none of them can be taken away."""
     fixed = {"id", "unique", "depends_on", "after_any", "after_failed"}.intersection(fields)
@@ -74,6 +84,14 @@ def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[
         raise InvalidInput(f"{min(fixed)} cannot be changed. Cancel the job, and enqueue another")
     if not any(value is not None for value in fields.values()):
         raise InvalidInput("Nothing to change. Name what is to be different, e.g. --priority 9")
+    retries = fields.get("max_retries")
+    if type(retries) is int and 0 <= retries < job.attempts:
+        had = "1 try" if job.attempts == 1 else f"{job.attempts} tries"
+        raise InvalidInput(
+            f"max_retries cannot be {retries}: job {job.id} has had {had}, and waits for another. Cancel it"
+        )
+    if isinstance(fields.get("env"), dict):
+        fields = {**fields, "env": merged(job, fields["env"])}
     defaults = Settings(job.max_retries, job.backoff_base, timeout=job.timeout, priority=job.priority)
     wanted = parse({"command": job.command, **fields}, defaults, cwd, now)._asdict()
     columns = {"delay": "run_at"}
@@ -82,9 +100,21 @@ def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[
     return {**found, "argv": wanted["argv"]} if "command" in found else found
 
 
+def merged(job: Job, env: Mapping[str, Any]) -> dict[str, Any]:
+    """The job's own variables with these over them; those that are None are taken out."""
+    from json import loads
+
+    both = {**(loads(job.env) if job.env else {}), **env}
+    return {name: value for name, value in both.items() if value is not None}
+
+
 def needs(values: Mapping[str, Any]) -> tuple[Need, ...]:
     """The jobs that this one waits for, each once."""
     wanted = {"after_failed": State.DEAD.value, "after_any": ANY, "depends_on": State.COMPLETED.value}
+    for job_id in set(values.get("after_failed", ())).intersection(values.get("depends_on", ())):
+        raise InvalidInput(
+            f"Job {job_id} is to be completed and to be dead before this one: it cannot be both. Keep one"
+        )
     found = {job_id: Need(job_id, wanted[name]) for name in wanted for job_id in values.get(name, ())}
     return tuple(found.values())
 
@@ -92,7 +122,8 @@ def needs(values: Mapping[str, Any]) -> tuple[Need, ...]:
 def unknown(name: str) -> Callable[[Any], Any]:
     from difflib import get_close_matches
 
-    near = get_close_matches(str(name).lower().replace("-", "_"), CHECKS, 1)
+    plain = str(name).lower().replace("-", "_")
+    near = ["depends_on"] if plain == "after" else get_close_matches(plain, CHECKS, 1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(CHECKS)}"
     raise InvalidInput(f"Unknown key {name!r}. {hint}")
 
@@ -114,10 +145,10 @@ def checked_new_id(value: Any) -> str:
 
 def checked_ids(name: str) -> Callable[[Any], list[str]]:
     def check(value: Any) -> list[str]:
-        given = [value] if isinstance(value, str) else value
+        given = [value] if isinstance(value, str) or hasattr(value, "seq") else value
         if not isinstance(given, (list, tuple)):
             raise InvalidInput(f"{name} cannot be {brief(value)}. It takes the id of a job, or a list of ids")
-        return [checked_id(job_id) for job_id in given]
+        return [checked_id(getattr(job_id, "id", job_id)) for job_id in given]
 
     return check
 
@@ -132,6 +163,7 @@ def short_text(name: str) -> Callable[[Any], str]:
 
 
 def checked_command(value: Any) -> Any:
+    value = [*value] if isinstance(value, tuple) else value
     if isinstance(value, list):
         if not value or not all(isinstance(part, str) for part in value) or not value[0].strip():
             raise InvalidInput("command as a list takes the program and its arguments, all of them text")
@@ -175,18 +207,21 @@ def checked_backoff_base(value: Any) -> float:
 
 
 def checked_time(value: Any) -> Millis:
+    value = value.isoformat() if type(value).__name__ == "datetime" else value
     if not isinstance(value, str):
         raise InvalidInput(f'run_at cannot be {brief(value)}. It takes a time such as "2027-01-31T02:00:00"')
     return parse_time(value)
 
 
 def checked_delay(value: Any) -> float:
+    value = value.total_seconds() if hasattr(value, "total_seconds") else value
     if type(value) in (int, float) or isinstance(value, str):
         return parse_duration(str(value))
     raise InvalidInput(f'delay cannot be {brief(value)}. It takes a duration such as 90, "10m" or "2h30m"')
 
 
 def checked_cwd(value: Any) -> str:
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"cwd cannot be {brief(value)}. It takes the path of a directory")
     return clean("cwd", value)
@@ -219,7 +254,7 @@ def check_words(line: str) -> None:
 
 def checked_codes(value: Any) -> str:
     """Exit codes as a list, a number, or text with commas; -9 is signal 9, and Windows has 32 bits of them."""
-    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     texts = [str(code).strip() for code in given]
     codes = [int(text) for text in texts if re.fullmatch(r"-?\d{1,10}", text, re.ASCII)]
     if not codes or len(codes) < len(texts) or not -(2**31) <= min(codes) <= max(codes) < 2**32:

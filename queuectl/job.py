@@ -3,6 +3,7 @@
 from enum import Enum
 from typing import NamedTuple
 
+from queuectl.errors import WrongState
 from queuectl.times import Millis
 
 LAST = "last"  # what the newest job is called, wherever an id is asked for
@@ -205,3 +206,21 @@ def backoff_millis(job: Job, max_backoff: float, chance: float = 0) -> Millis:
     except OverflowError:
         seconds = max_backoff
     return round(seconds * (1 + job.jitter * chance) * 1000)
+
+
+# --- what cannot be done to it ---
+
+
+def refuse_ended(job: Job) -> None:
+    if job.state.has_ended:
+        raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
+
+
+def refuse_unended(job: Job, done: str = "retried") -> None:
+    if not job.state.has_ended:
+        raise WrongState(f"Job {job.id!r} is {job.state}: only a job that has ended can be {done}")
+
+
+def refuse_running(job: Job) -> None:
+    if job.state is State.PROCESSING:
+        raise WrongState(f"Job {job.id!r} runs: nothing was deleted. Cancel it first: queuectl cancel {job.id}")

@@ -10,17 +10,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from queuectl import config
 from queuectl.config import DATABASE
 from queuectl.database import checked, configure, database_url, masked
-from queuectl.errors import InvalidInput, JobNotFound, NoJobs, QueueError, WrongState
-from queuectl.fields import changes, clean, parse
+from queuectl.errors import InvalidInput, JobNotFound, NoJobs, QueueError, WrongState, brief
+from queuectl.fields import changes, checked_delay, clean, over, parse
 from queuectl.home import open_home
-from queuectl.job import LAST, RUN_VARIABLES, TRACE_SIGNS, Job, NewJob, State
+from queuectl.job import (
+    LAST,
+    RUN_VARIABLES,
+    TRACE_SIGNS,
+    Job,
+    Need,
+    NewJob,
+    State,
+    refuse_ended,
+    refuse_running,
+    refuse_unended,
+)
 from queuectl.preflight import Preflight, existing
-from queuectl.selection import Page, Selection, find, find_all
+from queuectl.selection import Page, Selection, find, find_all, known_state
 from queuectl.storage import Added, Link, QueueRow, Run, Storage, open_storage
 from queuectl.tidying import remove_logs
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from typing_extensions import Unpack
+
+    from queuectl.keys import Changes, Fields
     from queuectl.liveness import Standing
+
+    JobId = str | Added | Job  # what enqueue returned will do for an id
+    JobIds = JobId | Sequence[JobId]
 
 
 class Place(NamedTuple):
@@ -65,9 +84,9 @@ class Queue:
 
     # --- jobs ---
 
-    def enqueue(self, command: str | list[str], strict: bool = False, **fields: Any) -> Added:
-        """Store one job; the fields are named like the options of `queuectl enqueue`."""
-        return self.enqueue_all([dict(fields, command=command)], strict=strict)[0]
+    def enqueue(self, command: str | Sequence[str], strict: bool = False, **fields: Unpack[Fields]) -> Added:
+        """Store one job; its fields are the keys of a job."""
+        return self.enqueue_all([{**fields, "command": command}], strict=strict)[0]
 
     def enqueue_all(
         self,
@@ -84,7 +103,7 @@ class Queue:
         warnings: list[str] = []
         new = self.checked(jobs, defaults, strict, warnings.append if warn else None)
         if any(need.id == LAST for job in new for need in job.needs):
-            new = [job._replace(needs=tuple(need._replace(id=self._id(need.id)) for need in job.needs)) for job in new]
+            new = [job._replace(needs=self._found(job.needs)) for job in new]
         added = self.storage.add(traced(new), captured_environment())
         if warn:
             for warning in warnings:
@@ -121,11 +140,15 @@ class Queue:
             rank = job.rank
         return Place(0 if rank is None else self.storage.ahead(rank, added.seq, added.queue))
 
-    def get(self, job_id: str) -> Job:
+    def get(self, job_id: JobId) -> Job:
         """All about one job, with what it printed; `last` is the newest."""
         return self.storage.job(self._id(job_id))
 
-    def _id(self, job_id: str) -> str:
+    def _id(self, job_id: JobId) -> str:
+        if isinstance(job_id, (Added, Job)):
+            return job_id.id
+        if not isinstance(job_id, str):
+            raise InvalidInput(f"{brief(job_id)} is not the id of a job. It takes text, or what enqueue returned")
         if job_id != LAST:
             return job_id
         newest = self.storage.newest_id()
@@ -133,9 +156,15 @@ class Queue:
             raise NoJobs
         return newest
 
-    def named(self, job_ids: Sequence[str]) -> Sequence[Job]:
+    def _found(self, needs: Sequence[Need]) -> tuple[Need, ...]:
+        """With the id of the newest job for `last`; that job may be named by its id, too."""
+        return tuple({need.id: need for need in (need._replace(id=self._id(need.id)) for need in needs)}.values())
+
+    def named(self, job_ids: JobIds) -> Sequence[Job]:
         """The jobs of these ids, each once, without what they printed."""
-        wanted = [job_ids] if isinstance(job_ids, str) else job_ids
+        wanted = [job_ids] if isinstance(job_ids, (str, Added, Job)) else job_ids
+        if not isinstance(wanted, Iterable):
+            raise InvalidInput(f"{brief(job_ids)} is not the id of a job, nor a list of ids")
         return [self.storage.glance(job_id) for job_id in dict.fromkeys(map(self._id, wanted))]
 
     def runs(self, job: Job) -> list[Run]:
@@ -150,9 +179,22 @@ class Queue:
         """The jobs that wait for it, or have waited."""
         return self.storage.dependents_of(job)
 
-    def list(self, state: State | None = None, limit: int = 20) -> list[Job]:
+    def list(
+        self,
+        state: State | str | None = None,
+        limit: int = 20,
+        *,
+        queue: str | None = None,
+        label: str | None = None,
+        match: str | None = None,
+        older_than: timedelta | float | str | None = None,
+    ) -> list[Job]:
         """The newest jobs, newest first, or pending ones as they will run; without what they printed."""
-        return self.find(Selection(state), limit).jobs
+        if type(limit) is not int or limit < 1:
+            raise InvalidInput(f"limit cannot be {brief(limit)}. It takes a whole number from 1")
+        seconds = None if older_than is None else checked_delay(older_than)
+        wanted = Selection(known_state(state), label, match, seconds, queue)
+        return [job for page in self.find_all(wanted, limit) for job in page]
 
     def find(self, wanted: Selection, limit: int = 20, cursor: str = "") -> Page:
         """The jobs that are wanted, a page at a time."""
@@ -185,7 +227,7 @@ class Queue:
 
     # --- waiting ---
 
-    def wait(self, job_ids: str | Sequence[str], timeout: float | None = None) -> Sequence[Job]:
+    def wait(self, job_ids: JobIds, timeout: float | None = None) -> Sequence[Job]:
         """Wait until these jobs have ended; they are returned with what they printed.
 
         One that was purged since is returned as it ended, without what it printed. It raises WaitedTooLong, which is a
@@ -214,7 +256,7 @@ class Queue:
 
     # --- changing jobs ---
 
-    def cancel(self, job_ids: Sequence[str], reason: str = "cancelled by the user") -> Sequence[Job]:
+    def cancel(self, job_ids: JobIds, reason: str = "cancelled by the user") -> Sequence[Job]:
         """Cancel jobs: at once those that wait, and those that run once their run is dead."""
         reason = clean("The reason", reason)
         jobs = self.named(job_ids)
@@ -234,7 +276,7 @@ class Queue:
             recover(self.storage, self.home)
         return self.storage.cancel_all(jobs, reason)
 
-    def retry(self, job_ids: Sequence[str]) -> Sequence[Job]:
+    def retry(self, job_ids: JobIds) -> Sequence[Job]:
         """Put jobs that have ended back in line, as if they were new; what their tries printed is kept."""
         jobs = self.named(job_ids)
         for job in jobs:
@@ -256,7 +298,7 @@ class Queue:
 
         return retry_all(self.storage, jobs)
 
-    def delete(self, job_ids: Sequence[str]) -> Sequence[Job]:
+    def delete(self, job_ids: JobIds) -> Sequence[Job]:
         """Delete jobs that do not run, with their history and logs."""
         jobs = self.named(job_ids)
         for job in jobs:
@@ -275,15 +317,15 @@ class Queue:
                 leave(path)
         return len(deleted)
 
-    def edit(self, job_id: str, **fields: Any) -> Job:
+    def edit(self, job_id: JobId, **fields: Unpack[Changes]) -> Job:
         """Change a job that waits; the fields are named like the options of `queuectl enqueue`."""
         [job] = self.named([job_id])
-        wanted = changes(job, fields, current_directory(), self.storage.clock.now())
+        wanted = changes(job, {**fields}, current_directory(), self.storage.clock.now())
         if "cwd" in wanted and not self.storage.is_shared and not job.waits_for:
             existing(wanted["cwd"])
         return self.storage.edit(job, wanted)
 
-    def promote(self, job_id: str) -> Job:
+    def promote(self, job_id: JobId) -> Job:
         """Put a job that waits before all others."""
         [job] = self.named([job_id])
         self.storage.promote(job)
@@ -326,31 +368,6 @@ class Queue:
             self.close()
         else:
             self.storage.set_setting(known, None)
-
-
-def refuse_ended(job: Job) -> None:
-    if job.state.has_ended:
-        raise WrongState(f"Job {job.id!r} is {job.state} already: there is nothing to cancel")
-
-
-def refuse_unended(job: Job, done: str = "retried") -> None:
-    if not job.state.has_ended:
-        raise WrongState(f"Job {job.id!r} is {job.state}: only a job that has ended can be {done}")
-
-
-def refuse_running(job: Job) -> None:
-    if job.state is State.PROCESSING:
-        raise WrongState(f"Job {job.id!r} runs: nothing was deleted. Cancel it first: queuectl cancel {job.id}")
-
-
-def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, and the defaults of those that are not given; null is not given, and delay and run_at are one."""
-    if not defaults:
-        return dict(fields)
-    given = {name for name, value in fields.items() if value is not None}
-    if given & {"delay", "run_at"}:
-        given |= {"delay", "run_at"}
-    return {**fields, **{name: value for name, value in defaults.items() if name not in given}}
 
 
 def traced(jobs: Sequence[NewJob]) -> Sequence[NewJob]:

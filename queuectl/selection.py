@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from queuectl.errors import InvalidInput, brief
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.storage import Storage, cursor_after
 from queuectl.times import Millis
@@ -41,6 +42,13 @@ class Selection(NamedTuple):
             and (self.match is None or self.match.lower() in job.command.lower())
             and (self.older_than_seconds is None or now - age_from(job) >= self.older_than_seconds * 1000)
         )
+
+
+def known_state(state: State | str | None) -> State | None:
+    try:
+        return None if state is None else State(state)
+    except ValueError:
+        raise InvalidInput(f"state cannot be {brief(state)}. It takes one of: {', '.join(State)}") from None
 
 
 def by_index(wanted: Selection) -> tuple[State | None, str | None, str | None]:

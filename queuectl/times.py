@@ -9,14 +9,14 @@ from queuectl.errors import InvalidInput, brief
 
 Millis = int
 
-UNIT_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-DURATION = r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"  # compiled only where one is read
+UNIT_SECONDS = {"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
+DURATION = r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"  # compiled only where one is read
 LONGEST_SECONDS = 100 * 365 * 86400
 LATEST: Millis = 253_402_214_400_000  # 9999-12-31: a day short of where datetime ends, in any time zone
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `90`, `1.5s`, `10m`, `2h30m` or `1d`."""
+    """Seconds in `90`, `1.5s`, `10m`, `2h30m`, `1d` or `2w`."""
     found = re.fullmatch(DURATION, text.strip().lower(), re.ASCII)
     if not found or not any(found.groups()):
         raise InvalidInput(f"{brief(text)} is not a duration. Write it like 90, 10m, 2h30m or 1d")

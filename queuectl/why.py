@@ -251,8 +251,8 @@ def why_then(facts: Facts) -> Iterator[str]:
         last = earlier[-1]
         reason = f": {last.error_message}" if last.error_message else ""
         yield f"Before that, try {last.lease} was {last.outcome} at {short(last.finished_at)}{reason}."
-    if job.run_at is not None and job.run_at > job.created_at:
+    if job.run_at is not None and job.created_at < job.run_at <= job.started_at:  # a later one was the next try's
         yield f"It was not to start before {short(job.run_at)}."
-    if job.since_at is not None:
+    if job.since_at is not None and job.waited_until == job.started_at:  # or it was cancelled while it backed off
         waited = spoken(max(0, job.started_at - job.since_at) / 1000)
-        yield f"It had waited {waited}, and was the first in line then: its effective priority was {sum_of(job)}."
+        yield f"It had waited {waited}, and its effective priority was {sum_of(job)}."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -65,3 +67,47 @@ def test_importing_the_package_loads_nothing_of_it() -> None:
     code = "import sys, queuectl; print(*(name for name in sys.modules if name.startswith('queuectl.')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_what_python_has_types_for_is_given_as_it_is(cli: Cli) -> None:
+    with Queue(str(cli.home)) as queue:
+        first = queue.enqueue(("echo", "a b"), cwd=cli.cwd, delay=timedelta(hours=1), no_retry_on=(2, 64))
+        at = datetime.now(timezone.utc) + timedelta(days=1)
+        second = queue.enqueue("true", run_at=at, depends_on=first, after_any=["last"])
+        job = queue.get(first)
+        assert (job.argv, job.cwd, job.no_retry_on) == ('["echo", "a b"]', str(cli.cwd), "2,64")
+        assert queue.get(second).run_at == round(at.timestamp() * 1000)
+        assert [need.id for need in queue.needs(queue.get(second.id))] == [first.id]
+        with pytest.raises(TimeoutError):
+            queue.wait([first, second], timeout=0)
+        assert [job.id for job in queue.cancel(first)] == [first.id]
+
+
+def test_what_is_no_id_no_state_or_no_limit_is_a_queue_error(cli: Cli) -> None:
+    with Queue(str(cli.home)) as queue:
+        wrong: list[Callable[[], object]] = [
+            lambda: queue.get(5),  # type: ignore[arg-type]
+            lambda: queue.cancel(5),  # type: ignore[arg-type]
+            lambda: queue.wait([None]),  # type: ignore[list-item]
+            lambda: queue.list("done"),
+            lambda: queue.list(limit=-1),
+            lambda: queue.enqueue("true", after="a"),  # type: ignore[call-arg]
+        ]
+        for call in wrong:
+            with pytest.raises(QueueError):
+                call()
+
+
+def test_after_is_taken_for_depends_on(cli: Cli) -> None:
+    with Queue(str(cli.home)) as queue, pytest.raises(QueueError, match="Did you mean 'depends_on'"):
+        queue.enqueue_all([{"command": "true", "after": "a"}])
+
+
+def test_jobs_are_listed_by_what_they_are(cli: Cli) -> None:
+    with Queue(str(cli.home)) as queue:
+        queue.enqueue("make web", id="a", label="x")
+        queue.enqueue("make", id="b")
+        queue.cancel("b")
+        assert [job.id for job in queue.list("cancelled")] == [job.id for job in queue.list(State.CANCELLED)] == ["b"]
+        assert [job.id for job in queue.list(label="x")] == [job.id for job in queue.list(match="WEB")] == ["a"]
+        assert queue.list(older_than=timedelta(days=1)) == [] and len(queue.list(older_than="0s", queue="default")) == 2

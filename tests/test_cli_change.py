@@ -191,6 +191,29 @@ def test_cancel_by_what_jobs_are_ends_those_that_have_not_ended(cli: Cli) -> Non
     assert as_json(cli, "show", "later")["error_message"] == "enough"
 
 
+def test_variables_are_edited_one_by_one(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "a", "--env", "A=1", "--env", "B=2", "exit 0")
+    cli.ok("edit", "a", "--env", "B=3", "--env", "C=")
+    with Queue(str(cli.home)) as queue:
+        assert json.loads(queue.get("a").env or "") == {"A": "1", "B": "3", "C": ""}
+        cli.ok("edit", "a", "--unset-env", "A", "--unset-env", "C")
+        assert json.loads(queue.get("a").env or "") == {"B": "3"}
+        assert queue.edit("a", env={"B": None}).env is None
+
+
+def test_json_is_read_by_edit_as_by_enqueue(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "a", "exit 0")
+    cli.ok("edit", "a", '{"priority": 9}', "--timeout", "5")
+    found = as_json(cli, "show", "a")
+    assert (found["command"], found["priority"], found["timeout"]) == ("exit 0", 9, 5)
+
+
+def test_no_fewer_tries_are_allowed_than_are_to_come(cli: Cli) -> None:
+    fill(cli)
+    refused(cli("edit", "failed", "--max-retries", "0"), 2, "job failed has had 1 try, and waits for another")
+    cli.ok("edit", "failed", "--max-retries", "1")
+
+
 def test_cancel_says_which_are_still_being_ended(cli: Cli) -> None:
     fill(cli)
     assert cli.ok("cancel", "--state", "processing", "--yes") == "1 job is being ended.\n"

@@ -42,7 +42,10 @@ def test_commands_options_and_subcommands(cli: Cli) -> None:
 def test_job_ids_are_those_that_the_command_can_do_something_to(filled: Cli) -> None:
     assert list(offered(filled, "show", "")) == ["last", "beta", "alps", "alpha"], "the newest first"
     assert offered(filled, "show", "al") == {"alps": "cancelled echo 2", "alpha": "pending echo 1"}
-    assert offered(filled, "cancel", "").keys() == {"alpha", "beta"}
+    assert offered(filled, "cancel", "").keys() == {"last", "alpha", "beta"}
+    assert offered(filled, "retry", "").keys() == {"alps"}, "the newest one has not ended"
+    assert {"bash", "none"} <= offered(filled, "enqueue", "--shell", "").keys()
+    assert offered(filled, "config", "set", "log_format", "").keys() == {"text", "json"}
     assert offered(filled, "wait", "al").keys() == {"alpha"}
     assert offered(filled, "dlq", "retry", "").keys() == set()
     assert {"alpha", "beta"} <= offered(filled, "enqueue", "--after", "").keys()
@@ -53,7 +56,7 @@ def test_an_old_job_is_found_by_the_beginning_of_its_id(cli: Cli) -> None:
     cli.ok("enqueue", "--file", "-", input="true\n" * 600)
     assert "ancient" not in offered(cli, "show", "")
     assert offered(cli, "show", "anc").keys() == {"ancient"}
-    assert len(offered(cli, "cancel", "")) == 50, "and no more than one can look through"
+    assert len(offered(cli, "cancel", "")) == 51, "and no more than one can look through"
 
 
 def test_states_labels_settings_and_their_values(filled: Cli) -> None:

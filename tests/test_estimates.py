@@ -33,10 +33,10 @@ def a_run(command: str, seconds: float, outcome: str = "completed") -> EndedRun:
 HISTORY = Typical([a_run("make", 10), a_run("make", 20), a_run("make", 90), a_run("ls", 1), a_run("ls", 1)])
 
 
-def test_the_same_command_counts_first_and_then_all_by_their_median() -> None:
+def test_the_same_command_counts_first_and_then_all_of_the_queue_by_their_median() -> None:
     assert HISTORY.seconds(a_job(1, "make")) == 20
     assert HISTORY.seconds(a_job(1, "ls")) == 1
-    assert HISTORY.seconds(a_job(1, "never seen")) == 10
+    assert HISTORY.seconds(a_job(1, "never seen")._replace(queue="default")) == 10
 
 
 def test_runs_that_were_stopped_lost_or_cancelled_do_not_count() -> None:
@@ -82,7 +82,7 @@ def test_a_run_of_the_same_queue_tells_more_than_one_of_another() -> None:
     runs = [a_run("make", 10), a_run("render", 100)._replace(queue="gpu"), a_run("train", 300)._replace(queue="gpu")]
     assert Typical(runs).seconds(Turn(1, "make", "gpu")) == 10
     assert Typical(runs).seconds(Turn(1, "never seen", "gpu")) == 100
-    assert Typical(runs).seconds(Turn(1, "never seen", "mail")) == 100, "the median of all"
+    assert Typical(runs).seconds(Turn(1, "never seen", "mail")) is None, "other queues say nothing of it"
     assert Typical(runs).seconds(Turn(1, "never seen", "default")) == 10
 
 
@@ -173,13 +173,15 @@ def test_the_end_of_some_is_the_last_of_theirs_and_unknown_if_one_is() -> None:
 def test_the_end_of_all_counts_those_beyond_the_first_in_line_as_typical() -> None:
     found = foresee(HISTORY, [], [Turn(1, "ls"), Turn(2, "ls")], {"w": None, "v": None}, NOW)
     assert found.end_of_all(2) == NOW + 1_000
-    assert found.end_of_all(5) == NOW + 1_000 + 2 * 10_000
+    assert found.end_of_all(5) == NOW + 1_000 + 2 * 1_000
     assert foresee(HISTORY, [], [], {}, NOW).end_of_all(5) is None
+    strange = Turn(3, "never seen", "mail")
+    assert foresee(HISTORY, [], [Turn(1, "ls"), strange], {"w": None}, NOW).end_of_all(2) is None
 
 
 def test_not_all_have_ended_before_the_last_that_is_scheduled(storage: Storage, clock: SetClock) -> None:
     found = foresee(HISTORY, [], [Turn(1, "ls")], {"w": None}, NOW)
-    assert found._replace(last_due=NOW + 3_600_000).end_of_all(2) == NOW + 3_610_000
+    assert found._replace(last_due=NOW + 3_600_000).end_of_all(2) == NOW + 3_601_000
     assert found._replace(last_due=NOW - 60_000).end_of_all(1) == NOW + 1_000
     times = [clock.now() + 1_000 * seconds for seconds in (10, 99, 50)]
     storage.add([NewJob(None, "true", None, 5, 0, 0, 2, run_at, "/", None) for run_at in times])
@@ -205,7 +207,7 @@ def test_a_forecast_asks_the_same_few_questions_of_a_short_and_of_a_long_queue(
         clock.pass_seconds(4)
         storage.finish(job, Outcome(0, 4.0))
     assert len(asked()) <= len(before) < 12
-    assert forecast(storage).typical.overall == 4.0
+    assert forecast(storage).usual == 4.0
 
 
 # --- where they are shown ---

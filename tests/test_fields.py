@@ -11,7 +11,7 @@ import pytest
 
 from queuectl.config import Settings
 from queuectl.errors import InvalidInput
-from queuectl.fields import CHECKS, LONGEST_COMMAND, LONGEST_ID, parse
+from queuectl.fields import CHECKS, LONGEST_COMMAND, LONGEST_ID, needs, parse
 from queuectl.job import NewJob
 
 NOW = 1_790_000_000_000
@@ -174,3 +174,8 @@ def test_without_a_command_there_is_no_job() -> None:
     for fields in ({}, {"command": None}, {"id": "x"}):
         with pytest.raises(InvalidInput, match=r"^No command\."):
             parsed(**fields)
+
+
+def test_to_be_completed_and_to_be_dead_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^Job a is to be completed and to be dead"):
+        needs({"depends_on": ["a"], "after_failed": ["a"]})

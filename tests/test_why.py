@@ -136,8 +136,7 @@ def test_why_it_ran_when_it_did() -> None:
         "It waited for job build, which died.",
         f"Before that, try 1 was failed at {short(NOW - 30_000)}: exit code 3.",
         f"It was not to start before {short(NOW - 28_000)}.",
-        "It had waited 12 s, and was the first in line then: its effective priority was 8: "
-        "priority 5 + waiting_time 3.",
+        "It had waited 12 s, and its effective priority was 8: priority 5 + waiting_time 3.",
     ]
 
 
@@ -148,6 +147,13 @@ def test_how_it_ended() -> None:
     assert "It was given up after 4 of 4 tries: exit code 3." in dead and "queuectl dlq retry job7" in dead
     never = a_job(state=State.CANCELLED, finished_at=NOW, error_message="job build is dead")
     assert why(never).splitlines() == [f"It was cancelled at {short(NOW)}: job build is dead.", "It never ran."]
+
+
+def test_what_was_cancelled_while_it_backed_off_says_nothing_of_the_try_that_never_came() -> None:
+    times = {"started_at": NOW - 20_000, "since_at": NOW - 11_000, "finished_at": NOW, "run_at": NOW + 60_000}
+    said = why(a_job(state=State.CANCELLED, error_message="not wanted", **times, lease=1, attempts=1))
+    assert "Its newest run began at" in said
+    assert "not to start before" not in said and "had waited" not in said
 
 
 # --- end to end ---

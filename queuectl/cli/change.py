@@ -25,6 +25,7 @@ from queuectl.cli.selecting import (
     selection,
     selectors,
 )
+from queuectl.cli.typed_json import from_pieces, typed_object
 from queuectl.errors import InvalidInput
 from queuectl.job import State
 from queuectl.queue import Queue
@@ -107,10 +108,11 @@ def purge(job_ids: tuple[str, ...], **options: Any) -> None:
 @click.argument("command", nargs=-1)
 @describing
 @timing
-def edit(job_id: str, command: tuple[str, ...], line: str | None, **options: Any) -> None:
+@click.option("--unset-env", multiple=True, metavar="KEY", help="Take out a variable that --env set; repeatable.")
+def edit(job_id: str, command: tuple[str, ...], line: str | None, unset_env: tuple[str, ...], **options: Any) -> None:
     """Change a job that waits: its command, priority, times and limits.
 
-    What is not named stays as it is. --delay 0 lets it run now.
+    What is not named stays as it is, also the variables that --env does not name. --delay 0 lets it run now.
 
     \b
     Examples:
@@ -120,9 +122,14 @@ def edit(job_id: str, command: tuple[str, ...], line: str | None, **options: Any
     """
     queue = Queue()
     fields = job_fields(options)
+    given = typed_object(command[0]) if len(command) == 1 else from_pieces(command)
     wanted = command_of(command, line)
-    if wanted is not None:
+    if given is not None:
+        fields = {**given, **fields}
+    elif wanted is not None:
         fields["command"] = wanted
+    if unset_env and isinstance(fields.get("env", {}), dict):
+        fields["env"] = {**fields.get("env", {}), **dict.fromkeys(unset_env)}
     job = queue.edit(job_id, **fields)
     click.echo(f"Job {job.id} is changed.")
     tell(place_line(queue, Added(job.seq, job.id, job.rank, queue=job.queue)))

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem, ShellComplete, add_completion
 
 from queuectl.cli.commands import COMPLETING, cli
 from queuectl.config import MEANINGS, Settings, canonical
+from queuectl.config import SHELLS as COMMAND_SHELLS
 from queuectl.database import database_url, is_postgres, sqlite_path
 from queuectl.home import find_home
 from queuectl.job import LAST, Job, State
@@ -39,7 +40,7 @@ STATES: dict[str, tuple[State, ...]] = {
     "purge": ENDED,
     **dict.fromkeys(("dlq list", "dlq retry", "dlq purge"), (State.DEAD,)),
 }
-AGING = ("off", "60s", "10m")
+USUAL = {"aging": ("off", "60s", "10m"), "log_format": ("text", "json"), "shell": COMMAND_SHELLS}
 
 POWERSHELL = """\
 Register-ArgumentCompleter -Native -CommandName %(prog_name)s -ScriptBlock {
@@ -146,7 +147,8 @@ def jobs(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
         return
     states = STATES.get(context.command_path.partition(" ")[2])
     offered = 0
-    if states is None:
+    newest = queue.list(limit=1)
+    if states is None or (newest and newest[0].state in states):
         yield CompletionItem(LAST, help="the newest job")
     for job in candidates(queue, incomplete, states):
         if job.id.startswith(incomplete) and offered < MOST_OFFERED:
@@ -166,6 +168,10 @@ def candidates(queue: Queue, incomplete: str, states: tuple[State, ...] | None) 
             job = queue.storage.glance(job_id)
             if states is None or job.state in states:
                 yield job
+
+
+def shells(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
+    return map(CompletionItem, COMMAND_SHELLS)
 
 
 def labels(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
@@ -208,7 +214,7 @@ def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
     queue = queue_that_is_there()
     now = [str(queue.all_settings()[name])] if queue else []
     usual = [str(getattr(Settings(), name, ""))]
-    offered = dict.fromkeys([*now, *usual, *(AGING if name == "aging" else ())])
+    offered = dict.fromkeys([*now, *usual, *USUAL.get(name, ())])
     return (CompletionItem(value) for value in offered if value and " " not in value)
 
 
@@ -217,6 +223,7 @@ NAMES: dict[str, Offer] = {"queue": queues, "schedule": schedules}
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("job_id", "job_ids", "depends_on", "after_any", "after_failed"), Live(jobs)),
     "label": Live(labels),
+    "shell": Live(shells),
     "queue": Live(queues),
     "queues": Live(queues),
     "name": Live(names),

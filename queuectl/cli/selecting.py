@@ -15,8 +15,8 @@ from queuectl import platforms, render
 from queuectl.cli.options import Function, all_of
 from queuectl.errors import InvalidInput, QueueError, sentence
 from queuectl.fields import clean
-from queuectl.job import Job, State
-from queuectl.queue import Queue, refuse_ended, refuse_running, refuse_unended
+from queuectl.job import Job, State, refuse_ended, refuse_running, refuse_unended
+from queuectl.queue import Queue
 from queuectl.selection import Selection
 from queuectl.storage import MOST_COUNTED as MOST_BEHIND
 from queuectl.times import parse_duration
