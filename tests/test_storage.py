@@ -596,3 +596,27 @@ def test_settings_are_read_again_when_somebody_has_changed_them(connect: Connect
 
 def test_conditions_are_words(storage: Storage) -> None:
     assert [str(condition) for condition in Condition] == ["alive", "lost", "rebooted"]
+
+
+def test_a_database_of_version_5_tells_a_dependent_what_it_knew_of_its_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "queuectl.db")
+    with monkeypatch.context() as older:
+        older.setattr(sqlite_engine, "migrations", lambda: migrations()[:5])
+        sqlite_engine.SQLiteStorage(path, SetClock(), "boot").close()
+    raw = sqlite3.connect(path)
+    facts = "command, priority, max_retries, timeout, backoff_base, attempts, lost, lease, cwd, created_at, updated_at"
+    for seq, job_id, state, exit_code, woken_by in ((1, "need", "dead", 3, None), (2, "told", "pending", None, 1)):
+        values = f"{seq}, '{job_id}', '{state}', {exit_code or 'NULL'}, {woken_by or 'NULL'}"
+        raw.execute(
+            f"INSERT INTO jobs (seq, id, state, exit_code, woken_by, {facts}) "
+            f"VALUES ({values}, 'true', 5, 0, 0, 2, 0, 0, 0, '/', 1, 1)"
+        )
+    raw.commit()
+    raw.close()
+    new = sqlite_engine.SQLiteStorage(path, SetClock(), "boot")
+    told, need = new.glance("told"), new.glance("need")
+    assert (told.after_id, told.after_state, told.after_exit_code) == ("need", "dead", 3)
+    assert (need.after_id, need.begun_after) == (None, 0)
+    new.close()
