@@ -406,6 +406,16 @@ SELECT (SELECT id FROM jobs WHERE jobs.seq = runs.seq),
     (SELECT queue FROM jobs WHERE jobs.seq = runs.seq)
 FROM runs ORDER BY number DESC LIMIT :limit;
 
+-- long_runs: those of the newest runs that took so long
+SELECT (SELECT id FROM jobs WHERE jobs.seq = newest.seq),
+    worker, started_at, finished_at, duration_seconds, waited_seconds, outcome,
+    (SELECT SUBSTR(command, 1, CAST(:letters AS INTEGER)) FROM jobs WHERE jobs.seq = newest.seq),
+    (SELECT queue FROM jobs WHERE jobs.seq = newest.seq)
+FROM (
+    SELECT seq, worker, started_at, finished_at, duration_seconds, waited_seconds, outcome
+    FROM runs ORDER BY number DESC LIMIT :looked_at
+) AS newest WHERE duration_seconds >= :least_seconds LIMIT :limit;
+
 -- newest_run_jobs: whose runs ended last
 SELECT seq FROM runs ORDER BY number DESC LIMIT :limit;
 

@@ -110,9 +110,72 @@ def test_each_try_can_be_looked_at(web: Web, cli: Cli, visitor: Visitor) -> None
     expect(tries.nth(0)).to_contain_text(re.compile("failed.*exit code 3.*took"))
     expect(tries.nth(1)).to_contain_text("dead")
     expect(page.get_by_role("tabpanel")).to_have_text("try 2")
+    expect(tries.nth(1).get_by_role("button", pressed=True)).to_have_text("Try 2")
     page.get_by_role("button", name="Show the output of try 1").click()
     expect(page.get_by_role("tabpanel")).to_have_text("try 1")
+    expect(tries.get_by_role("button", pressed=True)).to_have_text("Try 1")
+    expect(page.locator(".facts")).to_contain_text("waits 0 s")
     expect(page.locator(".why")).to_contain_text("It was given up after 2 of 2 tries: exit code 3.")
+
+
+def test_tries_have_a_number_each_also_after_a_retry_by_hand(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "shaky", "--max-retries", "0", act("exit 3"))
+    cli.ok("worker", "start")
+    cli("wait", "shaky")
+    cli.ok("retry", "shaky")
+    cli("wait", "shaky")
+    page = visitor.enter(web, "job/shaky")
+    expect(page.locator(".tries .link")).to_have_text(["Try 1", "Try 2"])
+
+
+def test_what_was_printed_to_stderr_alone_is_seen_at_once(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "fails", "--max-retries", "0", act("complain Traceback", "exit 1"))
+    cli.ok("enqueue", "--id", "talks", act("say out", "complain error"))
+    cli.ok("worker", "start")
+    cli("wait", "--all")
+    page = visitor.enter(web, "job/fails")
+    expect(page.get_by_role("tabpanel")).to_have_text("Traceback")
+    expect(page.get_by_role("tab", name="stderr")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="stdout").click()
+    expect(page.get_by_text("It printed nothing here.")).to_be_visible()
+    visitor.go(web, "job/talks")
+    expect(page.get_by_role("tabpanel")).to_have_text("out")
+
+
+def test_a_job_page_does_not_carry_the_output_twice(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "long", act("count 90000"))
+    cli.ok("worker", "start")
+    cli("wait", "long")
+    sizes: list[int] = []
+    visitor.page.on(
+        "response", lambda answer: sizes.append(len(answer.body())) if "/jobs/long?" in answer.url else None
+    )
+    page = visitor.enter(web, "job/long")
+    expect(page.get_by_role("tabpanel").locator("div").last).to_have_text("90000")
+    page.keyboard.press("/")
+    page.keyboard.type("long")
+    page.keyboard.press("Enter")
+    visitor.asked.clear()
+    cli.ok("enqueue", "--id", "other", "true")
+    eventually(lambda: page.wait_for_timeout(50) or any("/jobs/long?" in url for url in visitor.asked))
+    cli.ok("wait", "other")
+    page.wait_for_timeout(50)
+    assert sizes and max(sizes) < 10_000
+    assert not [url for url in visitor.asked if "/why" in url or "/output" in url], "it has ended, and has not changed"
+
+
+def test_a_long_command_leaves_room_for_the_rest(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "long", "\n".join(f"echo step {number}" for number in range(120)))
+    page = visitor.enter(web, "job/long")
+    expect(page.locator(".job-head code")).to_contain_text("step 119")
+    assert page.locator(".why").bounding_box()["y"] < 800, "in the window"  # type: ignore[index]
+
+
+def test_a_job_that_never_ran_is_not_said_to_have_run(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "off", "true")
+    cli.ok("cancel", "off")
+    page = visitor.enter(web, "job/off")
+    expect(page.get_by_role("heading", name="Why it did not run")).to_be_visible()
 
 
 def test_the_whole_output_can_be_taken_along(web: Web, cli: Cli, visitor: Visitor, tmp_path: Path) -> None:

@@ -159,6 +159,49 @@ def test_what_is_wrong_is_said_in_the_form_and_nothing_is_lost(web: Web, cli: Cl
     assert sum(counts(cli).get(name, 0) for name in ("pending", "processing")) == 0
 
 
+def test_what_is_not_filled_in_is_as_the_settings_say(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("config", "set", "priority", "8")
+    cli.ok("config", "set", "max_retries", "7")
+    page = visitor.enter(web)
+    page.keyboard.press("n")
+    form = page.get_by_role("dialog")
+    expect(form.locator("output")).to_have_text("8")
+    expect(form.get_by_label("Priority")).to_have_value("8")
+    form.get_by_text("More").click()
+    expect(form.get_by_label("Retries")).to_have_attribute("placeholder", "7")
+    form.get_by_label("Command").fill("true")
+    cli.ok("config", "set", "priority", "3")
+    form.get_by_role("button", name="Enqueue").click()
+    page.get_by_role("link", name="Job 1 is handed in.").click()
+    assert job(cli, "1")["priority"] == 3
+
+
+def test_a_job_under_a_key_that_is_taken_is_not_told_as_handed_in(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("enqueue", "--id", "first", "--unique", "nightly", "true")
+    page = visitor.enter(web)
+    page.keyboard.press("n")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Command").fill("true")
+    form.get_by_text("More").click()
+    form.get_by_label("Unique key").fill("nightly")
+    form.get_by_role("button", name="Enqueue").click()
+    expect(page.locator(".notice")).to_have_count(1)
+    page.get_by_role("link", name="Job first waits or runs under this key already: no other was added.").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Job first")
+
+
+def test_a_click_beside_the_form_loses_nothing_that_was_typed(web: Web, visitor: Visitor) -> None:
+    page = visitor.enter(web)
+    page.keyboard.press("n")
+    page.keyboard.type("a long command")
+    page.mouse.click(5, 5)
+    expect(page.get_by_role("dialog").get_by_label("Command")).to_have_value("a long command")
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    page.mouse.click(5, 5)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 # --- one at a time ---
 
 

@@ -52,9 +52,28 @@ def test_a_recurring_job_is_paused_resumed_and_run_now(web: Web, cli: Cli, visit
     backup.get_by_role("button", name="Resume backup").click()
     expect(backup.get_by_role("button", name="Pause backup")).to_be_visible()
     backup.get_by_role("button", name="Run backup now").click()
+    expect(backup.get_by_role("link", name="1", exact=True)).to_have_attribute("href", "#/job/1")
     page.get_by_role("link", name="backup was enqueued as job").click()
     expect(page.locator(".job-head code")).to_have_text("echo saved")
     assert counts(cli)["pending"] == 1
+
+
+def test_why_a_recurring_job_did_not_come_is_told(web: Web, cli: Cli, visitor: Visitor) -> None:
+    cli.ok("schedule", "add", "often", "--every", "90m", "true")
+    page = visitor.enter(web, "recurring")
+    often = page.locator(".schedules > li", has_text="often")
+    expect(often.locator(".queue-head code")).to_have_text("every 1h30m")
+    told = web.get("/api/overview").json
+    told["schedules"][0].update(last_at="2026-01-01T00:00:00+00:00", note="no worker was up when it came")
+    page.route("**/api/overview", lambda route: route.fulfill(json=told))
+    expect(often).to_contain_text("no job: no worker was up when it came")
+
+
+def test_nothing_can_be_copied_where_the_browser_does_not_let_one(web: Web, visitor: Visitor) -> None:
+    visitor.page.add_init_script("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page = visitor.enter(web)
+    expect(page.locator(".typed").first).to_be_visible()
+    assert page.locator(".typed button").count() == 0
 
 
 def test_a_worker_shows_what_it_has_in_hand_and_what_it_uses(web: Web, cli: Cli, visitor: Visitor) -> None:

@@ -105,6 +105,7 @@ HOT: dict[str, dict[str, Any]] = {
     "glance": {"id": "77"},
     "newest_runs": {"limit": 1000, "letters": 200},
     "newest_run_jobs": {"limit": 100},
+    "long_runs": {"letters": 200, "looked_at": 10_000, "least_seconds": 1.5, "limit": 500},
     "oldest_in_line": {"queue": "default", "limit": 100},
 }
 

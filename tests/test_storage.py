@@ -479,7 +479,7 @@ def test_a_finish_is_synced_when_the_last_sync_is_a_tenth_of_a_second_ago(
 WHOLE = re.compile(r"rerank|shift_times|count_jobs|count_runs|check_.*")
 # Tables with a row for each thing that a user has set up, and parts of a query that have a limit of their own.
 SMALL = {"meta", "settings", "clock", "totals", "queues", "schedules", "workers"}
-LIMITED = {"line", "later", "blocked", "after", "before", "oldest", "(subquery", "CONSTANT"}
+LIMITED = {"line", "later", "blocked", "after", "before", "oldest", "newest", "(subquery", "CONSTANT"}
 
 
 def whole_reads(storage: Storage, sql: str) -> list[str]:

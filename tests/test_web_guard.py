@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -18,7 +19,7 @@ from web import Answer, Web
 from werkzeug.test import EnvironBuilder
 
 from queuectl.web import guard, peer
-from queuectl.web.server import LONGEST_HEADERS
+from queuectl.web.server import LONGEST_HEADERS, server_on
 
 JSON = {"Content-Type": "application/json"}
 JOB = json.dumps({"command": "echo owned"})
@@ -310,7 +311,7 @@ def test_json_that_is_nested_too_deeply_or_is_none_is_refused(web: Web) -> None:
 def test_who_says_nothing_keeps_nobody_else_waiting(web: Web) -> None:
     silent = []
     try:
-        for _ in range(30):
+        for _ in range(120):
             connection = socket.create_connection((web.host, web.port))
             connection.sendall(b"POST /api/enqueue HTTP/1.1\r\nContent-Length: 1000\r\n")
             silent.append(connection)
@@ -320,6 +321,28 @@ def test_who_says_nothing_keeps_nobody_else_waiting(web: Web) -> None:
     finally:
         for connection in silent:
             connection.close()
+
+
+def test_a_request_that_comes_drop_by_drop_is_not_waited_for() -> None:
+    """With a deadline that is shorter than the usual one, and that each byte must not begin anew."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = listening.getsockname()
+    server = server_on(listening, Flask(__name__), patience_seconds=1)
+    threading.Thread(target=server.run, daemon=True).start()
+    try:
+        with socket.create_connection(address) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nX: ")
+
+            def is_sent_away() -> bool:
+                try:
+                    client.sendall(b"x")
+                except OSError:
+                    return True
+                return False
+
+            eventually(is_sent_away)
+    finally:
+        server.close()
 
 
 # --- paths and headers ---

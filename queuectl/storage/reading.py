@@ -372,6 +372,11 @@ class Reader(ABC):
     def newest_runs(self, limit: int) -> list[EndedRun]:
         return [EndedRun(*row) for row in self.run("newest_runs", limit=limit, letters=COMMAND_LETTERS).fetchall()]
 
+    def long_runs(self, least_seconds: float, looked_at: int, limit: int) -> list[EndedRun]:
+        """Those of the newest so many runs that took so long."""
+        values = dict(least_seconds=least_seconds, looked_at=looked_at, limit=limit, letters=COMMAND_LETTERS)
+        return [EndedRun(*row) for row in self.run("long_runs", **values).fetchall()]
+
     def environment(self, hash: str) -> tuple[str, str]:
         """The stored environment, as JSON, and the machine that it is of: nobody's, if it is gone."""
         variables, machine = self.run("environment", hash=hash).fetchone() or ("{}", "nobody's")

@@ -17,7 +17,8 @@ from queuectl.web.overview import schedule_shape
 changing = Blueprint("changing", __name__, url_prefix="/api")
 
 MOST_ENQUEUED = 1_000
-check_limit = whole_number("limit", 1, 100_000, "a whole number from 1 to 100000, or null for any number")
+MOST_AT_ONCE = 100_000
+check_limit = whole_number("limit", 1, MOST_AT_ONCE, f"a whole number from 1 to {MOST_AT_ONCE}, or null for any number")
 
 
 @changing.post("/enqueue")
@@ -30,7 +31,10 @@ def enqueue() -> tuple[Response, int]:
         raise InvalidInput(f"{len(jobs):,} jobs cannot be sent at once. Send 1 to {MOST_ENQUEUED:,}")
     warnings: list[str] = []
     added = here().queue.enqueue_all(jobs, warn=warnings.append)
-    return jsonify({"ids": [job.id for job in added], "warnings": warnings}), 201
+    taken = [job.id for job in added if not job.is_new]
+    warnings += [f"Job {job_id} waits or runs under this key already: no other was added." for job_id in taken]
+    new = len(added) - len(taken)
+    return jsonify({"ids": [job.id for job in added], "new": new, "warnings": warnings}), 201 if new else 200
 
 
 # --- one job ---

@@ -27,6 +27,8 @@ MOST_JOBS = 200
 MOST_OUTPUT = 256_000  # bytes an answer
 FARTHEST = 10**15 - 1
 MOST_DEAD = 1_000
+MOST_EVENTS = 1_000
+LONGEST_TIMELINE = 24 * 60  # minutes
 EXAMPLES = 5
 
 
@@ -58,11 +60,21 @@ def jobs() -> Response:
 @looking.get("/jobs/<job_id>")
 def job(job_id: str) -> Response:
     queue = here().queue
-    found = queue.get(known_id(job_id))
+    has_output = choice("output", ("1", "0")) == "1"
+    found = queue.get(known_id(job_id)) if has_output else glanced(known_id(job_id))
     past = shapes.Past(queue.runs(found), queue.needs(found), queue.dependents(found))
     shape = shapes.job_json(found, past, forecast_of(queue.storage, [found]).of(found))
+    if not has_output:
+        del shape["output"], shape["stderr"]
     is_here = found.state is State.PROCESSING and elsewhere(queue, found) is None
     return jsonify(dict(shape, worker_is_here=is_here))
+
+
+def glanced(job_id: str) -> Job:
+    """The job without what it printed, which may be megabytes: for who asks often, and reads the output by parts."""
+    queue = here().queue
+    [found] = queue.storage.aged([*queue.named([job_id])])
+    return found
 
 
 @looking.get("/jobs/<job_id>/output")
@@ -124,12 +136,12 @@ def history() -> Response:
 
 @looking.get("/timeline")
 def timeline() -> Response:
-    return jsonify(chart.timeline(here().queue.storage, number("minutes", 15, 1, 24 * 60)))
+    return jsonify(chart.timeline(here().queue.storage, number("minutes", 15, 1, LONGEST_TIMELINE)))
 
 
 @looking.get("/metrics")
 def metrics() -> Response:
-    return jsonify(shapes.metrics_json(measure(here().queue.storage, number("recent", 10, 0, 1_000))))
+    return jsonify(shapes.metrics_json(measure(here().queue.storage, number("recent", 10, 0, MOST_EVENTS))))
 
 
 # --- the rest of the house ---

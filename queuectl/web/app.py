@@ -25,6 +25,7 @@ def make_app(here: Here, guard: Guard) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["queuectl"] = here
     app.before_request(guard.check)
+    app.before_request(openapi.check_parameters)
     app.after_request(guard.seal)
     app.register_error_handler(Exception, refusal)
     app.register_blueprint(api_look.looking)

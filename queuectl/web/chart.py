@@ -11,6 +11,7 @@ from queuectl.times import Millis, iso
 
 MINUTE: Millis = 60_000
 MOST_RUNS = 500
+LOOKED_AT = 10_000  # of the newest runs, for long ones
 
 
 class Span(NamedTuple):
@@ -72,11 +73,21 @@ def point(found: Sequence[Sample]) -> dict[str, Any]:
 
 
 def timeline(storage: Storage, minutes: int) -> dict[str, Any]:
-    """What each worker ran in the last minutes: the newest runs, and what runs now."""
+    """What each worker ran in the last minutes: what runs now, the newest runs, and of those before them the long ones.
+
+    It is complete from the moment that it names.
+    """
     now = storage.clock.now()
     begin = now - minutes * MINUTE
+    found = storage.newest_runs(MOST_RUNS)
+    complete_from = begin
+    if len(found) == MOST_RUNS and found[-1].finished_at > begin:
+        complete_from = found[-1].finished_at
+        known = {(run.job_id, run.started_at) for run in found}
+        long = storage.long_runs(minutes * 60 / MOST_RUNS, LOOKED_AT, MOST_RUNS)
+        found += [run for run in long if (run.job_id, run.started_at) not in known]
     workers: dict[str, list[dict[str, Any]]] = {worker.name: [] for worker in storage.workers()}
-    for run in reversed(storage.newest_runs(MOST_RUNS)):
+    for run in sorted(found, key=lambda run: run.finished_at):
         if run.finished_at >= begin:
             workers.setdefault(run.worker or "", []).append(
                 bar(run.job_id, run.command, run.started_at, run.finished_at, run.outcome)
@@ -86,7 +97,7 @@ def timeline(storage: Storage, minutes: int) -> dict[str, Any]:
             bar(job.id, job.command[:COMMAND_LETTERS], job.started_at, None, job.state.value)
         )
     shown = [{"name": name, "runs": runs} for name, runs in sorted(workers.items())]
-    return {"from": iso(begin), "to": iso(now), "workers": shown}
+    return {"from": iso(begin), "to": iso(now), "complete_from": iso(complete_from), "workers": shown}
 
 
 def bar(

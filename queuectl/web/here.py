@@ -24,9 +24,11 @@ class Here:
     @property
     def queue(self) -> Queue:
         """This thread's: a connection of SQLite's belongs to the thread that opened it."""
-        queue: Queue = self._own.__dict__.setdefault("queue", Queue(self.home.root))
         url = database_url(self.home)
-        if url != self._own.__dict__.setdefault("url", url) or not queue.storage.is_there():
+        if not hasattr(self._own, "queue"):
+            self._own.queue, self._own.url = Queue(self.home.root), url
+        queue: Queue = self._own.queue
+        if url != self._own.url or not queue.storage.is_there():
             queue.close()  # the queue has moved, or its file was replaced: the next look opens what there is now
             self._own.url = url
         return queue

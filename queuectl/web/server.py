@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -26,8 +27,8 @@ from queuectl.web.here import Here
 from queuectl.web.refusals import line_of
 
 THREADS = 8
-CONNECTIONS = 100
-SILENT_SECONDS = 30  # a client that says nothing for so long is sent away
+CONNECTIONS = 400  # Windows's select takes 512
+PATIENCE_SECONDS = 30  # for a request to come, and for each to be sent whole
 LONGEST_HEADERS = 32_768
 SAMPLE_SECONDS = 10.0
 
@@ -47,6 +48,14 @@ class Refusal(ErrorTask):  # type: ignore[misc]
 
 class Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = Refusal
+    last_activity: float
+
+    def handle_read(self) -> None:
+        """All of a request must come in time: a byte now and then does not begin the time anew."""
+        request, heard_at = self.request, self.last_activity
+        super().handle_read()
+        if request is not None and self.request is request:
+            self.last_activity = heard_at
 
 
 def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str, Guard, Address], None]) -> None:
@@ -58,18 +67,7 @@ def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str,
     token = token_of(home)
     guard = Guard(token, address.names, address.port, is_read_only)
     here = Here(home, is_read_only)
-    server = create_server(
-        make_app(here, guard),
-        sockets=[listening],
-        threads=THREADS,
-        connection_limit=CONNECTIONS,
-        channel_timeout=SILENT_SECONDS,
-        cleanup_interval=SILENT_SECONDS // 3,
-        max_request_header_size=LONGEST_HEADERS,
-        max_request_body_size=2 * LARGEST_BODY,  # between the two it is read, and then refused in words
-        ident="queuectl",
-    )
-    server.channel_class = Channel
+    server = server_on(listening, make_app(here, guard))
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     ended = threading.Event()
     threading.Thread(target=sample, args=(here, ended), daemon=True).start()
@@ -83,6 +81,24 @@ def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str,
         ended.set()
         if who_serves(home) in (None, address):  # or another dashboard has been started since
             remove(running_file(home))
+
+
+def server_on(listening: socket.socket, app: Callable[..., Any], patience_seconds: int = PATIENCE_SECONDS) -> Any:
+    """What serves the application to at most so many clients, none of which can keep its place without asking."""
+    server = create_server(
+        app,
+        sockets=[listening],
+        threads=THREADS,
+        connection_limit=CONNECTIONS,
+        asyncore_use_poll=True,  # select takes no more than 1,024 files of a process, whoever has them
+        channel_timeout=patience_seconds,
+        cleanup_interval=max(1, patience_seconds // 3),
+        max_request_header_size=LONGEST_HEADERS,
+        max_request_body_size=2 * LARGEST_BODY,  # between the two it is read, and then refused in words
+        ident="queuectl",
+    )
+    server.channel_class = Channel
+    return server
 
 
 def sample(here: Here, ended: threading.Event) -> None:

@@ -7,11 +7,14 @@ const ESCAPE = "\u001b";
 // A whole sequence: with numbers up to a letter, with text up to its end, or a short one.
 const SEQUENCES = [
   /\[[0-?]*[ -/]*[@-~]/,
-  /\][^\u0007\u001b]*(?:\u0007|\u001b\\)/,
+  /\][^\u0007\u001b\n]*(?:\u0007|\u001b\\)/,
   /[PX^_][^\u001b]*\u001b\\/,
   /(?![[\]PX^_])[ -/]*[0-~]/,
 ];
 const SEQUENCE = new RegExp(`^${ESCAPE}(?:${SEQUENCES.map(({ source }) => source).join("|")})`);
+// The beginning of one that may yet be ended. A text without an end on its line is none, or it would swallow the rest.
+const BEGINNINGS = [/\[[0-?]*[ -/]*/, /\][^\u0007\u001b\n]*\u001b?/, /[PX^_][^\u001b]*\u001b?/, /[ -/]*/];
+const BEGUN = new RegExp(`^${ESCAPE}(?:${BEGINNINGS.map(({ source }) => source).join("|")})$`);
 const LONGEST_SEQUENCE = 4096;
 const PLAIN = /^[^\u0000-\u0008\u000b-\u001f\u007f\n]+/;
 const PLAIN_STYLE = Object.freeze({});
@@ -44,7 +47,7 @@ export class Reader {
         left = left.slice(1);
       } else if (left[0] === ESCAPE) {
         const sequence = SEQUENCE.exec(left);
-        if (!sequence && left.length < LONGEST_SEQUENCE) {
+        if (!sequence && left.length < LONGEST_SEQUENCE && BEGUN.test(left)) {
           this.#rest = left; // it goes on in what comes next
           break;
         }
@@ -71,21 +74,31 @@ export class Reader {
   }
 }
 
-/** The style after a sequence of numbers such as `1;31` or `38;2;255;128;0`. */
+const GROUNDS = { 38: "fore", 48: "back", 58: null }; // the last is the colour of a line below, which is not shown
+
+/** The style after a sequence of numbers such as `1;31` or `38;2;255;128;0`; those with colons between are one. */
 function styled(before, numbers) {
-  const codes = numbers.split(/[;:]/).map(Number);
+  const groups = numbers.split(";").map((group) => group.split(":").map(Number));
   let style = before;
-  for (let place = 0; place < codes.length; place += 1) {
-    const code = codes[place];
-    if (code === 38 || code === 48) {
-      const [value, taken] = extended(codes.slice(place + 1));
-      if (value !== null) style = { ...style, [code === 38 ? "fore" : "back"]: value };
+  for (let place = 0; place < groups.length; place += 1) {
+    const [code, ...parts] = groups[place];
+    if (code in GROUNDS) {
+      const following = groups.slice(place + 1).map(([first]) => first);
+      const [value, taken] = parts.length ? [inGroup(parts), 0] : extended(following);
+      if (value !== null && GROUNDS[code]) style = { ...style, [GROUNDS[code]]: value };
       place += taken;
-    } else {
+    } else if (!parts.length) {
       style = after(style, code);
+    } else if (code === 4) {
+      style = { ...style, underline: parts[0] > 0 }; // straight, double, curly …
     }
   }
   return style;
+}
+
+/** The colour of `38:5:n`, `38:2:r:g:b` or `38:2::r:g:b`, where the name of a colour space may stand. */
+function inGroup([kind, ...values]) {
+  return extended([kind, ...(kind === 2 && values.length > 3 ? values.slice(1) : values)])[0];
 }
 
 function after(style, code) {

@@ -9,7 +9,7 @@ const MARKS = 5;
 
 const ENDED = [
   ["completed", "completed"],
-  ["failed", "failed, to be tried again"],
+  ["failed", "failed, to be retried"],
   ["dead", "dead"],
 ];
 const LOAD = [

@@ -3,8 +3,11 @@
 import { h, show } from "./dom.js";
 import { icon } from "./icons.js";
 
-/** Open a dialog; `draw(close, redraw)` describes what is in it. Resolves to what it was closed with. */
-export function openDialog(title, draw, { wide = false } = {}) {
+/**
+ * Open a dialog; `draw(close, redraw)` describes what is in it. Resolves to what it was closed with. A click beside it
+ * closes it, unless it is a form: what was typed would be lost.
+ */
+export function openDialog(title, draw, { wide = false, isForm = false } = {}) {
   return new Promise((resolve) => {
     const dialog = document.createElement("dialog");
     dialog.setAttribute("aria-labelledby", "dialog-title");
@@ -23,7 +26,7 @@ export function openDialog(title, draw, { wide = false } = {}) {
       dialog.remove();
       resolve(result);
     });
-    dialog.addEventListener("mousedown", (event) => event.target === dialog && close());
+    dialog.addEventListener("mousedown", (event) => event.target === dialog && !isForm && close());
     document.body.append(dialog);
     redraw();
     dialog.showModal();

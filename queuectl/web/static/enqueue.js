@@ -1,6 +1,6 @@
 // The form that hands in a job: the command first, all else as it usually is.
 
-import { isReadOnly, post } from "./api.js";
+import { get, isReadOnly, post } from "./api.js";
 import { openDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { field, submitButton } from "./fields.js";
@@ -8,13 +8,14 @@ import { askNow, live } from "./live.js";
 import { announce } from "./notices.js";
 import { button, jobAddress } from "./parts.js";
 
-const FIRST_PRIORITY = 5;
+const USUAL = { priority: 5, max_retries: 3, timeout: 0 }; // until the settings have come
 const AFTER = { depends_on: "completed", after_any: "however they do", after_failed: "dead" };
 const WHEN = { now: "As soon as it is its turn", delay: "After a delay", run_at: "At a time" };
 
 export function openEnqueue() {
   if (isReadOnly || document.querySelector("dialog[open]")) return;
-  const state = { when: "now", priority: FIRST_PRIORITY, error: null, isSending: false };
+  const state = { when: "now", priority: null, usual: USUAL, error: null, isSending: false };
+  const settings = get("/api/settings").catch(() => USUAL); // whoever is refused here is told when the job is sent
   const draw = (close, redraw) => {
     const change = (part) => {
       Object.assign(state, part);
@@ -30,21 +31,24 @@ export function openEnqueue() {
         change({ isSending: false, error });
       }
     };
+    settings.then((usual) => state.usual === usual || change({ usual }));
     return form(state, submit, change, close);
   };
-  openDialog("New job", draw, { wide: true });
+  openDialog("New job", draw, { wide: true, isForm: true });
 }
 
 async function enqueue(job) {
-  const { ids, warnings } = await post("/api/enqueue", job);
-  announce(`Job ${ids[0]} is handed in.`, { href: jobAddress(ids[0]) });
-  for (const warning of warnings) announce(warning, { isError: true });
+  const { ids, new: isNew, warnings } = await post("/api/enqueue", job);
+  const href = jobAddress(ids[0]);
+  if (isNew) announce(`Job ${ids[0]} is handed in.`, { href });
+  for (const warning of warnings) announce(warning, { isError: true, href: isNew ? undefined : href });
   askNow();
 }
 
 /** What was filled in, and nothing else: what is left empty is as it usually is. */
 function jobIn(elements, { when, priority }) {
-  const job = { command: elements.command.value, priority };
+  const job = { command: elements.command.value };
+  if (priority !== null) job.priority = priority;
   for (const name of ["queue", "label", "id", "cwd", "unique"]) {
     if (elements[name].value.trim()) job[name] = elements[name].value.trim();
   }
@@ -64,7 +68,7 @@ function form(state, submit, change, close) {
     field("Command", commandInput(), { hint: "A line for the shell. It runs on this machine, as you." }),
     h("div.field-row", {}, priorityField(state, change), queueField(), textField("Label", "label", "none")),
     h("div.field-row", {}, whenFields(state, change)),
-    h("details.figures", {}, h("summary", {}, "More"), lessUsual()),
+    h("details.figures", {}, h("summary", {}, "More"), lessUsual(state.usual)),
     state.error ? h("p.failure", { role: "alert" }, state.error.message) : null,
     h(
       "footer",
@@ -108,12 +112,12 @@ function priorityField(state, change) {
     type: "range",
     min: 1,
     max: 10,
-    value: String(FIRST_PRIORITY),
+    value: String(state.priority ?? state.usual.priority),
     on: { input: follow },
   };
   return field("Priority", h("input", range), {
     hint: "10 is the most urgent.",
-    beside: h("output", { for: "dialog-priority" }, String(state.priority)),
+    beside: h("output", { for: "dialog-priority" }, String(state.priority ?? state.usual.priority)),
   });
 }
 
@@ -137,13 +141,13 @@ function whenFields({ when }, change) {
   ];
 }
 
-function lessUsual() {
+function lessUsual(usual) {
   return [
     h(
       "div.field-row",
       {},
-      numberField("Retries", "max_retries", "as usual", "Tries after the first."),
-      numberField("Time limit", "timeout", "none", "Seconds for one run."),
+      numberField("Retries", "max_retries", String(usual.max_retries), "Tries after the first."),
+      numberField("Time limit", "timeout", usual.timeout ? String(usual.timeout) : "none", "Seconds for one run."),
     ),
     h(
       "div.field-row",

@@ -16,21 +16,32 @@ export const rate = (value) => (value < 10 ? tenths : whole).format(value);
 /** `1 job`, `2 jobs`, `1,000 jobs`. */
 export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
-/** `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`. */
+/** `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: as `spoken` in times.py says it. */
 export function duration(seconds) {
-  return seconds < 10 ? `${Math.max(0, seconds).toFixed(2)} s` : roughly(seconds);
-}
-
-/** The same without hundredths: for what is still under way. */
-export function roughly(seconds) {
-  const all = Math.max(0, Math.round(seconds));
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(2)} s`;
+  const all = Math.floor(seconds);
   if (all < 60) return `${all} s`;
   if (all < 3600) return inTwo(Math.floor(all / 60), "min", all % 60, "s");
   if (all < 86400) return inTwo(Math.floor(all / 3600), "h", Math.floor((all % 3600) / 60), "min");
   return inTwo(Math.floor(all / 86400), "d", Math.floor((all % 86400) / 3600), "h");
 }
 
-const inTwo = (large, unit, small, part) => `${large} ${unit}${small ? ` ${small} ${part}` : ""}`;
+const inTwo = (large, unit, small, part) => `${large} ${unit} ${small} ${part}`;
+
+/** The same without hundredths, for what is still under way: as `roughly` in times.py says it. */
+export const roughly = (seconds) =>
+  seconds < 59.5 ? `${Math.max(0, Math.round(seconds))} s` : duration(seconds);
+
+/** A duration as one would type it: `1h30m`. */
+export function asTyped(seconds) {
+  let left = seconds;
+  let text = "";
+  for (const [unit, size] of Object.entries({ d: 86400, h: 3600, m: 60 })) {
+    if (left >= size) text += `${Math.floor(left / size)}${unit}`;
+    left %= size;
+  }
+  return left || !text ? `${text}${left}s` : text;
+}
 
 /** How far a moment is from now: `now`, `3 min ago`, `in 2 h 5 min`. */
 export function distance(moment, now) {

@@ -28,8 +28,11 @@ export function jobView({ path: [, id] }, redraw) {
 
   const load = oneAtATime(async () => {
     try {
-      const [job, why] = await Promise.all([get(jobPath(id)), get(`${jobPath(id)}/why`)]);
-      Object.assign(known, { job, why: why.sentences, error: null });
+      const job = await get(jobPath(id), { output: 0 });
+      if (!hasEnded(job) || job.updated_at !== known.job?.updated_at) {
+        known.why = (await get(`${jobPath(id)}/why`)).sentences;
+      }
+      Object.assign(known, { job, error: null });
       if (job.lease && !known.isPicked) output.look(job.lease);
       await output.load();
     } catch (error) {
@@ -64,7 +67,7 @@ export function jobView({ path: [, id] }, redraw) {
           "div.stack",
           {},
           whyCard(job, why),
-          triesCard(job, output, pick),
+          triesCard(job, output.lease(), pick),
           job.runs.length || job.state === "processing" ? card("Output", { key: "output" }, output.draw()) : null,
         ),
         h(
@@ -80,6 +83,8 @@ export function jobView({ path: [, id] }, redraw) {
 
   return { title: `Job ${id}`, load, beat, draw };
 }
+
+const hasEnded = ({ state }) => ["completed", "dead", "cancelled"].includes(state);
 
 function missing(id, error) {
   return h(
@@ -117,8 +122,8 @@ function head(job) {
 }
 
 function whyCard(job, sentences) {
-  const title =
-    { pending: "Why it waits", failed: "Why it waits", processing: "Why it runs" }[job.state] ?? "Why it ran then";
+  const over = job.started_at ? "Why it ran then" : "Why it did not run";
+  const title = { pending: "Why it waits", failed: "Why it waits", processing: "Why it runs" }[job.state] ?? over;
   return card(
     title,
     { key: "why" },
@@ -130,7 +135,8 @@ function whyCard(job, sentences) {
   );
 }
 
-function triesCard(job, output, pick) {
+/** Every try by its number over the whole life of the job. */
+function triesCard(job, shown, pick) {
   const running =
     job.state === "processing"
       ? [{ ...job, attempt: job.attempts, outcome: "processing", error_message: null }]
@@ -146,21 +152,26 @@ function triesCard(job, output, pick) {
     h(
       "ol.tries",
       {},
-      runs.map((run) => tryRow(run, () => pick(run.lease))),
+      runs.map((run) => tryRow(run, run.lease === shown, () => pick(run.lease))),
     ),
   );
 }
 
 const OUTCOMES = { released: "pending", lost: "failed" };
 
-function tryRow(run, pick) {
+function tryRow(run, isShown, pick) {
   const took = run.finished_at ? `took ${duration(run.duration_seconds)}` : `for ${since(run.started_at)}`;
   return h(
     "li",
-    { key: run.lease },
+    { key: run.lease, class: isShown ? "is-shown" : "" },
     h(
       "button.link",
-      { type: "button", "aria-label": `Show the output of try ${run.lease}`, on: { click: pick } },
+      {
+        type: "button",
+        "aria-label": `Show the output of try ${run.lease}`,
+        "aria-pressed": String(isShown),
+        on: { click: pick },
+      },
       `Try ${number(run.lease)}`,
     ),
     OUTCOMES[run.outcome] ? h(`span.state.state-${OUTCOMES[run.outcome]}`, {}, run.outcome) : stateBadge(run.outcome),
@@ -184,7 +195,7 @@ function factsCard(job) {
     ["Exit code", job.exit_code === null ? null : String(job.exit_code)],
     ["Worker", worker(job)],
     ["Time limit", job.timeout ? duration(job.timeout) : "none"],
-    ["After a failure", `waits ${job.backoff_base} ** n s`],
+    ["After a failure", backoff(job)],
     ["Not retried on", job.no_retry_on.length ? `exit code ${job.no_retry_on.join(", ")}` : null],
     ["Never started twice", job.no_rerun ? "yes" : null],
     ["Directory", h("code", {}, job.cwd)],
@@ -208,6 +219,13 @@ function worker(job) {
   if (!job.worker) return null;
   const isHere = live.overview.workers.some(({ name }) => name === job.worker);
   return isHere ? h("a", { href: "#/workers" }, job.worker) : job.worker;
+}
+
+/** `waits 2, 4, 8 s …`: as long as each of the first tries that fail is waited after. */
+function backoff({ max_retries: retries, backoff_base: base }) {
+  if (!retries) return "not tried again";
+  const waits = [1, 2, 3].slice(0, retries).map((failures) => number(Math.round(base ** failures)));
+  return `waits ${waits.join(", ")} s${retries > waits.length ? " …" : ""}`;
 }
 
 const moment = (iso) =>

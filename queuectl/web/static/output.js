@@ -15,21 +15,26 @@ const STREAMS = ["stdout", "stderr"];
 
 /** The output of a job: which try and stream one looks at, and the element that holds it. */
 export function outputOf(id, redraw) {
-  const shown = { lease: null, stream: "stdout", isWrapped: true, follows: true };
+  const shown = { lease: null, stream: "stdout", isChosen: false, isWrapped: true, follows: true };
   let reading = null;
 
   /** Begin anew where another try or stream is wanted; otherwise go on where the text ended. */
-  function look(lease, stream = shown.stream) {
+  function look(lease, stream = shown.isChosen || shown.lease === lease ? shown.stream : STREAMS[0]) {
     if (reading && shown.lease === lease && shown.stream === stream) return;
     Object.assign(shown, { lease, stream, follows: true });
     reading = new Reading(id, lease, stream, reading?.element);
   }
 
   const load = oneAtATime(async () => {
-    const current = reading;
+    let current = reading;
     if (!current) return;
     try {
       await current.goOn();
+      if ((await isOnlyInErrors(current)) && current === reading) {
+        look(shown.lease, "stderr");
+        current = reading;
+        await current.goOn();
+      }
       if (current === reading && shown.follows) current.toEnd();
     } catch (error) {
       current.note = error.message;
@@ -37,12 +42,21 @@ export function outputOf(id, redraw) {
     redraw();
   });
 
+  /** Whether a run has printed to stderr alone, where its traceback is; asked once, and not if one has chosen. */
+  async function isOnlyInErrors(current) {
+    if (shown.isChosen || !current.isEmpty) return false;
+    current.isEmpty = false;
+    const { size } = await get(`${jobPath(id)}/output`, { lease: shown.lease, stream: "stderr", offset: -1 });
+    return size > 0;
+  }
+
   function showIn(element) {
     reading.showIn(element);
     load();
   }
 
   function choose(stream) {
+    shown.isChosen = true;
     look(shown.lease, stream);
     load();
     redraw();
@@ -98,7 +112,7 @@ export function outputOf(id, redraw) {
     document.getElementById(`tab-${other}`).focus();
   }
 
-  return { look, load, draw };
+  return { look, load, draw, lease: () => shown.lease };
 }
 
 function tab(stream, isSelected, choose) {
@@ -123,6 +137,7 @@ class Reading {
   #open = null;
   #isDone = false;
   #isWhole = true;
+  isEmpty = false; // it has ended, and this stream is empty
   note = "";
 
   constructor(id, lease, stream, element) {
@@ -153,6 +168,7 @@ class Reading {
       this.#lease = found.running ? found.lease : null;
       if (found.offset < found.size && !isStuck) continue;
       this.#isDone = !found.running;
+      this.isEmpty = this.#isDone && !found.size;
       break;
     }
     this.note = this.#told();

@@ -41,7 +41,7 @@ export function overviewView({ filters }, redraw) {
       {},
       tiles(),
       workers.some(({ state }) => state !== "lost") ? null : noWorker(),
-      h("div.columns", {}, charts(span, known, redraw)),
+      h("div.columns.charts", {}, charts(span, known, redraw)),
       past.draw(),
       h(
         "div.columns",
@@ -99,7 +99,7 @@ function charts(span, { history, error }, redraw) {
   );
   const drawn = (chart) => (error ? failure(error) : history ? chart(history, redraw) : loading());
   return [
-    card("Ended, a minute", { key: "ended", tools: spans }, drawn(endedChart)),
+    card("Ended per minute", { key: "ended", tools: spans }, drawn(endedChart)),
     card("Waiting and running", { key: "load", note: `the last ${span}` }, drawn(loadChart)),
   ];
 }

@@ -71,18 +71,18 @@ export function empty(title, text, ...lines) {
   return h("div.empty", {}, h("p.empty-title", {}, title), h("p", {}, text), lines.map(typed));
 }
 
-/** A command line to take along. */
+/** A command line to take along. Over plain HTTP from another machine the browser lets nobody copy. */
 export function typed(line) {
   const copy = async () => {
     await navigator.clipboard.writeText(line);
     announce("Copied.");
   };
-  const label = `Copy: ${line}`;
+  const props = { type: "button", "aria-label": `Copy: ${line}`, title: "Copy", on: { click: copy } };
   return h(
     "div.typed",
     {},
     h("code", {}, line),
-    h("button.icon-button", { type: "button", "aria-label": label, title: "Copy", on: { click: copy } }, icon("copy")),
+    navigator.clipboard ? h("button.icon-button", props, icon("copy")) : null,
   );
 }
 

@@ -137,5 +137,5 @@ function editLimits(queue) {
         submitButton("Set the limits"),
       ),
     );
-  });
+  }, { isForm: true });
 }

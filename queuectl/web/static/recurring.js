@@ -2,7 +2,7 @@
 
 import { isReadOnly, post } from "./api.js";
 import { h } from "./dom.js";
-import { absolute, roughly } from "./format.js";
+import { absolute, asTyped } from "./format.js";
 import { askNow, live } from "./live.js";
 import { announce, complain } from "./notices.js";
 import { button, command, empty, jobAddress, when } from "./parts.js";
@@ -27,7 +27,7 @@ function one(schedule) {
   const { name, paused } = schedule;
   const rhythm = schedule.cron
     ? `${schedule.cron}${schedule.tz ? `, ${schedule.tz}` : ""}`
-    : `every ${roughly(schedule.every_seconds)}`;
+    : `every ${asTyped(schedule.every_seconds)}`;
   const manners = [
     schedule.missed === "skip" ? "passes over what was missed" : "makes up for what was missed, once",
     schedule.overlap ? "may overlap" : "waits for the last one to end",
@@ -52,7 +52,7 @@ function one(schedule) {
         h("dt", {}, "Next"),
         h("dd", {}, paused ? "not while it is paused" : when(schedule.next_at), nextTimes(schedule)),
       ),
-      h("div", {}, h("dt", {}, "Last"), h("dd", {}, schedule.last_at ? when(schedule.last_at) : "never yet")),
+      h("div", {}, h("dt", {}, "Last"), h("dd", {}, last(schedule))),
       h("div", {}, h("dt", {}, "Manners"), h("dd", {}, manners.join(", "))),
     ),
     isReadOnly
@@ -67,6 +67,15 @@ function one(schedule) {
           button("Run now", () => runNow(name), { name: "add", label: `Run ${name} now` }),
         ),
   );
+}
+
+/** When it came last, and what came of it: its newest job, or why there was none. */
+function last({ last_at: at, last_job: id, note }) {
+  return [
+    at ? when(at) : "never yet",
+    id ? [" · job ", h("a.job-id", { href: jobAddress(id) }, id)] : null,
+    note ? h("span.reason", {}, `no job: ${note}`) : null,
+  ];
 }
 
 function nextTimes({ next_times: times }) {

@@ -162,7 +162,7 @@ async function find(event) {
 async function isJob(id) {
   if (/\s/.test(id)) return false;
   try {
-    await get(jobPath(id));
+    await get(jobPath(id), { output: 0 });
     return true;
   } catch {
     return false;

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { bytes, number, roughly } from "./format.js";
+import { bytes, clock, number, roughly } from "./format.js";
 import { live, now, oneAtATime } from "./live.js";
 import { around, card, command, empty, failure, jobLink, level, loading, since, when } from "./parts.js";
 import { timeline } from "./timeline.js";
@@ -32,7 +32,12 @@ export function pastOfWorkers(redraw) {
       ? timeline({ workers: known.workers, minutes: MINUTES })
       : empty(`Nothing ran in the last ${MINUTES} minutes.`, "What workers run is drawn here, a bar a job.");
   };
-  return { load, draw: () => card("What ran", { key: "timeline", note: `the last ${MINUTES} minutes` }, content()) };
+  const note = () => {
+    const isCut = known.complete_from > known.from;
+    const cut = isCut ? `; of what ended before ${clock(new Date(known.complete_from), now())} the long runs only` : "";
+    return `the last ${MINUTES} minutes${cut}`;
+  };
+  return { load, draw: () => card("What ran", { key: "timeline", note: note() }, content()) };
 }
 
 function list() {
