@@ -15,6 +15,7 @@ from functools import partial
 from benchmarks.harness import Figure, Scale, alternate, at_most, queuectl, ratio, versus
 from benchmarks.queues import Shelf
 from queuectl.home import Home
+from queuectl.selection import MOST_LOOKED_AT
 
 REQUESTS = 5  # that are measured as one
 LOOKING = [
@@ -29,7 +30,6 @@ LOOKING = [
     "/api/jobs/last/why",
     "/api/dead/groups",
     "/api/history?span=day",
-    "/api/timeline",
     "/api/metrics",
     "/api/workers",
     "/api/queues",
@@ -37,6 +37,22 @@ LOOKING = [
     "/api/settings",
     "/metrics",
 ]
+# Each of these looks at up to 10,000 rows, whether they match or not: both queues must have them.
+SEARCHED = 2 * MOST_LOOKED_AT
+SEARCHING = [
+    "/api/jobs?match=nothing-like-it",
+    "/api/jobs?match=nothing-like-it&state=pending",
+    "/api/jobs?reason=nothing-like-it&state=completed",
+    "/api/jobs?older_than=10000d",
+    "/api/jobs?label=nothing-like-it&state=completed",
+    "/api/timeline",
+    "/api/timeline?minutes=1440",
+]
+BULK = {
+    "retry": {"match": "nothing-like-it", "state": "completed"},
+    "cancel": {"match": "nothing-like-it", "state": "pending"},
+    "delete": {"reason": "nothing-like-it", "state": "completed"},
+}
 CHANGES = "enqueue, promote, cancel, retry and delete"
 
 
@@ -61,6 +77,14 @@ class Client:
         began = time.perf_counter()
         for _ in range(REQUESTS):
             self.ask("GET", path)
+        return (time.perf_counter() - began) / REQUESTS
+
+    def change_many(self, name: str) -> float:
+        """A piece of a change of all that match, where none does."""
+        body = json.dumps({"select": BULK[name]})
+        began = time.perf_counter()
+        for _ in range(REQUESTS):
+            self.ask("POST", f"/api/bulk/{name}", body)
         return (time.perf_counter() - began) / REQUESTS
 
     def change(self) -> float:
@@ -100,6 +124,16 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
             yield figure(path, f"GET {path}, {compared}", found)
         found = alternate({size: client.change for size, client in clients.items()}, scale.samples)
         yield figure("changes", f"{CHANGES}, {compared}", found)
+        some = min(SEARCHED, scale.middle)
+        part = stack.enter_context(serving(stack.enter_context(shelf.queue(waiting=some, passed=some))))
+        clients["short"] = part
+        compared = f"{scale.large:,} finished, {scale.middle:,} waiting : {some:,} of each"
+        for path in SEARCHING:
+            found = alternate({size: partial(client.look, path) for size, client in clients.items()}, scale.samples)
+            yield figure(path, f"GET {path}, {compared}", found)
+        for name in BULK:
+            found = alternate({size: partial(one.change_many, name) for size, one in clients.items()}, scale.samples)
+            yield figure(f"bulk/{name}", f"POST /api/bulk/{name} by a text that is nowhere, {compared}", found)
 
 
 def figure(name: str, what: str, found: dict[str, list[float]]) -> Figure:

@@ -45,6 +45,13 @@ def test_an_empty_queue_says_what_to_type(web: Web, visitor: Visitor) -> None:
         expect(visitor.go(web, view).locator("main .typed", has_text=line).first).to_be_visible()
 
 
+def test_an_address_that_leads_nowhere_says_so(web: Web, visitor: Visitor) -> None:
+    page = visitor.enter(web, "nonsense")
+    expect(page.get_by_text("There is no such place.")).to_be_visible()
+    page.locator("main .empty").get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
 def test_what_happens_is_seen_without_loading_the_page_again(web: Web, cli: Cli, visitor: Visitor) -> None:
     page = visitor.enter(web)
     page.evaluate("window.isStillThere = true")

@@ -116,6 +116,29 @@ def test_an_empty_queue_is_as_accessible(web: Web, reader: Visitor) -> None:
             assert complaints(page) == [], view
 
 
+def test_the_entrance_is_as_dark_and_as_accessible(web: Web, reader: Visitor, scheme: str) -> None:
+    page = reader.page
+    page.goto(web.origin)
+    expect(page.get_by_role("heading", name="queuectl")).to_be_visible()
+    assert (ground(page) < 50) == (scheme == "dark")
+    assert "Times" not in page.evaluate("getComputedStyle(document.body).fontFamily")
+    screenshot(page, f"entrance-{scheme}")
+    assert complaints(page) == []
+
+
+def test_the_tiles_leave_no_hole(web: Web, busy: Cli, visitor: Visitor) -> None:
+    page = visitor.enter(web)
+    for width in (1100, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": DESKTOP["height"]})
+        boxes = [one.bounding_box() for one in page.locator(".tile").all()]
+        ends = {box["y"]: box["x"] + box["width"] for box in boxes}  # of the last one of each row
+        assert len(boxes) == 7 and len({round(end) for end in ends.values()}) == 1, width
+        [ended, load] = page.locator(".charts > .card").evaluate_all("cards => cards.map((one) => one.offsetHeight)")
+        assert width < 1181 or ended == load
+        [left, right] = [one.bounding_box() for one in page.locator(".charts > .card").all()]
+        assert (left["x"] == right["x"]) == (width < 1181), "one below the other where it is narrow"
+
+
 # --- dark and light ---
 
 
@@ -164,6 +187,22 @@ def test_nothing_is_wider_than_a_phone(web: Web, busy: Cli, chromium: Any) -> No
     expect(page.get_by_role("dialog")).to_be_visible()
     assert overflow(page) == 0
     assert complaints(page) == []
+    visitor.leave()
+
+
+def test_a_finger_can_press_what_there_is_to_press(web: Web, busy: Cli, chromium: Any) -> None:
+    visitor = Visitor(chromium, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visitor.enter(web)
+    for view in VIEWS:
+        visitor.go(web, view)
+        shown(page)
+        small = page.evaluate(
+            """() => [...document.querySelectorAll("main :is(a, button, summary.icon-button, input[type=checkbox])")]
+                .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 24)
+                .map((one) => one.outerHTML)"""
+        )
+        assert small == [], view
+        assert page.locator("kbd").locator("visible=true").count() == 0, view
     visitor.leave()
 
 

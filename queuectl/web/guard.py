@@ -29,11 +29,14 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 NO_TOKEN = "Not without the token. Send it as: Authorization: Bearer TOKEN, which is in the file web-token"
-ENTRANCE = """<!doctype html>
+LOOKS = "/static/page.css"  # of the entrance too, and no secret
+ENTRANCE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>queuectl</title>
-<h1>queuectl</h1>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="{LOOKS}">
+<main class="body entrance"><h1>queuectl</h1>
 <p>This page needs the token of this queue. Open the address that <code>queuectl web</code> printed when it was started:
-the token is in it.</p></html>
+the token is in it.</p></main></html>
 """
 
 
@@ -67,7 +70,7 @@ class Guard:
         if request.path == "/" and request.method == "GET" and "token" in request.args:
             return self._let_in(request.args["token"])
         has_token = self._has_token()
-        if not has_token and not self._has_cookie():
+        if not has_token and not self._has_cookie() and request.path != LOOKS:
             if request.path == "/":
                 return Response(ENTRANCE, 401, {"WWW-Authenticate": "Bearer"}, content_type="text/html; charset=utf-8")
             raise Refused(401, NO_TOKEN)

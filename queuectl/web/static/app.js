@@ -28,6 +28,12 @@ const VIEWS = {
   recurring: recurringView,
 };
 
+/** An address of this page that leads nowhere. */
+const nowhereView = () => ({
+  title: "Nothing here",
+  draw: () => h("div.empty", {}, h("p.empty-title", {}, "There is no such place."), h("a", { href: "#/" }, "Overview")),
+});
+
 const PATIENCE_MS = 400;
 
 let view = null;
@@ -37,7 +43,8 @@ let wasGone = false;
 /** Go to where the address says; what is there stays until the new view has something to show, so nothing flickers. */
 async function open() {
   const { path, filters } = here();
-  const make = VIEWS[path[0] ?? ""] ?? overviewView;
+  const [name = ""] = path;
+  const make = Object.hasOwn(VIEWS, name) ? VIEWS[name] : nowhereView;
   const next = { place: path.join("/"), ...make({ path, filters }, draw) };
   opening = next;
   if (live.overview) await Promise.race([next.load?.(), new Promise((done) => setTimeout(done, PATIENCE_MS))]);

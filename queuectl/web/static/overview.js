@@ -120,7 +120,7 @@ function welcome() {
           "p",
           {},
           button("New job", () => openEnqueue(), { name: "add", kind: "primary" }),
-          h("span.note", {}, " or press ", h("kbd", {}, "n")),
+          h("span.note.keys", {}, " or press ", h("kbd", {}, "n")),
         ),
   );
 }

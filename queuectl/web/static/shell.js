@@ -97,7 +97,7 @@ function sidebar(place, redraw) {
           `Theme: ${theme()}`,
         ),
         h(
-          "button.foot-button",
+          "button.foot-button.keys",
           { type: "button", on: { click: openHelp } },
           icon("help"),
           "Keyboard",
@@ -143,7 +143,7 @@ function topBar(title) {
         autocomplete: "off",
         spellcheck: "false",
       }),
-      h("kbd", { "aria-hidden": "true" }, "/"),
+      h("kbd.keys", { "aria-hidden": "true" }, "/"),
     ),
     isReadOnly ? null : button("New job", openEnqueue, { name: "add", kind: "primary", title: "New job (n)" }),
   );
