@@ -16,9 +16,10 @@ export const rate = (value) => (value < 10 ? tenths : whole).format(value);
 /** `1 job`, `2 jobs`, `1,000 jobs`. */
 export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`;
 
-/** `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: as `spoken` in times.py says it. */
+/** `3 ms`, `0.42 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: as `spoken` in times.py says it. */
 export function duration(seconds) {
-  if (seconds < 10) return `${Math.max(0, seconds).toFixed(2)} s`;
+  if (seconds < 0.0995) return `${Math.max(0, seconds * 1000).toFixed(0)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(2)} s`;
   const all = Math.floor(seconds);
   if (all < 60) return `${all} s`;
   if (all < 3600) return inTwo(Math.floor(all / 60), "min", all % 60, "s");
