@@ -77,11 +77,14 @@ SELECT queue, {totals} FROM totals GROUP BY queue;
 -- the line
 
 -- add_environment: each distinct one is stored once
-INSERT INTO environments (hash, variables, machine, used_at) VALUES (:hash, :variables, :machine, :now)
+INSERT INTO environments (hash, variables, machine, used_at) VALUES (:hash, :variables, :machine, :used_at)
 ON CONFLICT (hash) DO UPDATE SET used_at = excluded.used_at;
 
 -- environment_used: most jobs come from where one has come from before
 SELECT used_at FROM environments WHERE hash = :hash;
+
+-- latest_use: of any environment
+SELECT used_at FROM environments ORDER BY used_at DESC LIMIT 1;
 
 -- oldest_job: who came first of those that are still there
 SELECT created_at FROM jobs WHERE seq > 0 ORDER BY seq LIMIT 1;
@@ -95,7 +98,7 @@ DELETE FROM environments
 WHERE used_at < :before AND hash NOT IN (SELECT environment FROM schedules WHERE environment IS NOT NULL);
 
 -- use_environment: a schedule does, also when nobody is there who has it
-UPDATE environments SET used_at = :now WHERE hash = :hash;
+UPDATE environments SET used_at = :used_at WHERE hash = :hash;
 
 -- environment: for the run
 SELECT variables, machine FROM environments WHERE hash = :hash;
@@ -362,9 +365,9 @@ SELECT seq, dependents FROM jobs WHERE waits_for > 0 AND seq IN (
 ) ORDER BY seq LIMIT :limit;
 
 -- stay_cancelled: who waited for it, was cancelled, and is not retried with it
-SELECT seq, dependents FROM jobs WHERE state = 'cancelled' AND state <> 'pending' AND seq IN (
-    SELECT seq FROM dependencies WHERE needs = :seq AND wanted <> 'any'
-) ORDER BY seq LIMIT :limit;
+SELECT jobs.seq, jobs.dependents FROM dependencies JOIN jobs ON jobs.seq = dependencies.seq
+WHERE dependencies.needs = :seq AND dependencies.wanted <> 'any' AND jobs.state = 'cancelled'
+ORDER BY dependencies.seq LIMIT :limit;
 
 -- tied_to: the numbers of those that wait for it, or have waited
 SELECT seq FROM dependencies WHERE needs = :seq;

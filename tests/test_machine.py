@@ -79,7 +79,9 @@ SETTINGS = [
     *(("keep_completed", value) for value in ("forever", "0s", "1h")),
     *(("rate", value) for value in (None, None, "5/s", "1/m")),
 ]
-environments = st.sampled_from([None, {"LANG": "C"}, {"LANG": "de"}])
+# As with `enqueue`, every job has one: when one was last used is told by those that came later.
+SAME = {"LANG": "C"}
+environments = st.sampled_from([SAME, {"LANG": "de"}, {"LANG": "en"}])
 OUTCOMES: dict[str, dict[str, Any]] = {
     "success": {"exit_code": 0, "output": "out"},
     "failure": {"exit_code": 1, "stderr": "err"},
@@ -173,13 +175,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(many=st.lists(jobs, min_size=2, max_size=4))
     def enqueue_many(self, many: list[dict[str, Any]]) -> None:
-        self.add([self.new(job) for job in many], [{}] * len(many), None)
+        self.add([self.new(job) for job in many], [{}] * len(many), SAME)
 
     @rule(job=jobs, wanted=st.dictionaries(which, wanted, min_size=1, max_size=3))
     def enqueue_after(self, job: dict[str, Any], wanted: dict[int, str]) -> None:
         needs = {seq: how for number, how in wanted.items() if (seq := self.pick(number)) is not None}
         named = tuple(Need(self.model.facts[seq].id, how) for seq, how in needs.items())
-        self.add([self.new(job, needs=named)], [needs], None)
+        self.add([self.new(job, needs=named)], [needs], SAME)
 
     @rule(first=jobs, then=st.lists(st.tuples(jobs, wanted), min_size=1, max_size=3))
     def enqueue_chain(self, first: dict[str, Any], then: list[tuple[dict[str, Any], str]]) -> None:
@@ -193,7 +195,7 @@ class Machine(RuleBasedStateMachine):
         ]
         seq = self.storage.counters()[1]  # numbers are given in order
         needs = [{}] + [{seq + place: how} for place, (_, how) in enumerate(then, 1)]
-        self.add(new, needs, None)
+        self.add(new, needs, SAME)
 
     @rule(number=which)
     def enqueue_what_is_refused(self, number: int) -> None:

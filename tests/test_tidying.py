@@ -163,3 +163,15 @@ def test_workers_do_it_by_themselves(cli: Cli) -> None:
     cli.ok("config", "set", "keep-completed", "0s")
     cli.ok("worker", "start")
     eventually(lambda: cli("show", "old").returncode == 1)
+
+
+def test_an_environment_stays_while_a_job_needs_it_also_where_the_clock_was_set_back(
+    storage: Storage, clock: SetClock, home: Home
+) -> None:
+    storage.add([new_job(id="oldest")], {"A": "1"})
+    clock.be_set(-30 * DAY)
+    storage.add([new_job(id="later")], {"B": "2"})
+    for _ in range(20):
+        clock.pass_seconds(3 * DAY)
+        tidy(storage, home)
+        assert storage.environment(storage.glance("later").environment or "")[0] == '{"B": "2"}'

@@ -220,7 +220,7 @@ class HandingIn(Acts, Schedules):
                 schedule = schedule._replace(note=f"another job waits or runs under its key {job.unique_key!r}")
         new = None
         if stored:
-            self.run("use_environment", hash=schedule.environment, now=moment.now)
+            self.run("use_environment", hash=schedule.environment, used_at=self.latest_use(moment.now))
             [row] = self._store(stored, schedule.environment, moment, counts)
             self._count(counts)
             schedule = schedule._replace(last_at=moment.now, last_seq=row["seq"])

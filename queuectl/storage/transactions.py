@@ -241,11 +241,16 @@ class Transactions(Reader):
         text = self.machine + ascii(sorted(environment.items()))
         hash = blake2b(text.encode(), digest_size=16).hexdigest()
         used_at = self.one("environment_used", hash=hash)
-        if used_at is None or now - used_at > USE_MILLIS:
+        if used_at is None or abs(now - used_at) > USE_MILLIS:
             from json import dumps
 
-            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine, now=now)
+            used_at = self.latest_use(now)
+            self.run("add_environment", hash=hash, variables=dumps(environment), machine=self.machine, used_at=used_at)
         return hash
+
+    def latest_use(self, now: Millis) -> Millis:
+        """When an environment is used that is used now: never before another was, also where the clock was set back."""
+        return max(now, self.one("latest_use") or 0)
 
     def _count(self, counts: Counts) -> None:
         for queue in sorted(counts):  # in one order, so that two who count do not wait for each other
