@@ -189,6 +189,7 @@ def test_the_latest_time_that_is_taken_can_be_shown_in_every_zone(live_in: Calla
         ("2h", 7200),
         ("2h30m", 9000),
         ("1d", 86400),
+        ("1w2d", 9 * 86400),
         ("1d2h3m4s", 93784),
         ("1d4s", 86404),
         (" 10M ", 600),
