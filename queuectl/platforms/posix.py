@@ -68,24 +68,35 @@ class Watcher:
         import ctypes
         import select
 
-        libc = ctypes.CDLL(None)
-        self._file = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._libc = ctypes.CDLL(None)
+        self._directory = os.fsencode(directory)
+        self._file = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         self._poll = select.poll()
-        if self._file >= 0 and libc.inotify_add_watch(self._file, os.fsencode(directory), IN_MODIFY) >= 0:
+        self._watch = -1
+        if self._file >= 0:
             self._poll.register(self._file, select.POLLIN)
-        else:
-            self._file = -1  # the user's watches are used up
 
     def wait(self, seconds: float, poll_interval: float) -> bool:
-        """So long at most; where nothing can be watched, no longer than the poll interval. True if it was woken."""
-        if self._file < 0:
-            time.sleep(min(seconds, poll_interval))
+        """So long at most; where nothing can be watched, no longer than the poll interval. True if it was woken.
+
+        The first wait, and the first after a rest, only begins to watch: the caller looks again before it sleeps.
+        """
+        if self._watch < 0:
+            self._watch = self._libc.inotify_add_watch(self._file, self._directory, IN_MODIFY)
+            if self._watch < 0:  # the user's watches are used up
+                time.sleep(min(seconds, poll_interval))
         elif self._poll.poll(seconds * 1000):
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._file, 65536):
                     pass
             return True
         return False
+
+    def rest(self) -> None:
+        """Watch nothing while nobody waits: every write to the database would pay for it."""
+        if self._watch >= 0:
+            self._libc.inotify_rm_watch(self._file, self._watch)
+            self._watch = -1
 
 
 def is_console(stream: IO[str]) -> bool:

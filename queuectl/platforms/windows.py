@@ -194,6 +194,9 @@ class Watcher:
         time.sleep(min(seconds, poll_interval))
         return False
 
+    def rest(self) -> None:
+        pass
+
 
 def is_console(stream: IO[str]) -> bool:
     """See posix.py; isatty() alone would take NUL for one."""

@@ -182,6 +182,8 @@ class SQLiteStorage(Storage):
             del error  # it knows this very call, and both would stay until somebody looks for garbage
 
     def begin(self, durable: bool) -> None:
+        if self._watcher is not None:
+            self._watcher.rest()
         full = self.must_sync(durable)
         if full is not self._full:
             self._execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
