@@ -11,7 +11,7 @@ import pytest
 
 from queuectl.cli.watch import CLOSE, OPEN
 from queuectl.cli.watch import screen as drawing
-from queuectl.estimates import Expected, Forecast, Typical
+from queuectl.estimates import Expected, Forecast
 from queuectl.job import Job, State
 from queuectl.liveness import Condition, Standing
 from queuectl.screen import View, aligned, draw, shares
@@ -51,9 +51,7 @@ def a_view(workers: int = 2, waiting: int = 3, ended: int = 3) -> View:
         ],
         line=[a_job(f"wait{number}", 10 + number) for number in range(waiting)],
         ended=[EndedRun(f"old{number}", "w", 0, NOW, 1.5, 0, "dead", "exit 3") for number in range(ended)],
-        forecast=Forecast(
-            NOW, Typical([]), workers, {1: Expected(end_at=NOW + 8_000), 10: Expected(NOW + 8_000, NOW + 9_000)}
-        ),
+        forecast=Forecast(NOW, 5, workers, {1: Expected(end_at=NOW + 8_000), 10: Expected(NOW + 8_000, NOW + 9_000)}),
     )
 
 
