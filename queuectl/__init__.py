@@ -25,7 +25,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is asked for: a worker and the command line ask for less."""
+    """Import a public name on first access: workers and the command line need only some of the modules."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,6 +1,6 @@
-"""What runs when the user logs on: start the workers that are not there yet; or stop them, when the session ends.
+"""The program that runs at logon: start the missing workers; with --stop, stop them when the session ends.
 
-It is started as a file, without a console, so what it has to say goes to a log.
+It is started as a file and has no console, so its messages go to a log.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-if not __package__:  # started as a file: the package is to be found, and not what is in it
+if not __package__:  # started as a file: sys.path must hold the directory that contains the package
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import argparse
@@ -23,7 +23,7 @@ from queuectl.liveness import Condition, conditions, is_here
 from queuectl.storage import Storage, open_storage
 from queuectl.worker_manager import End, WorkerManager
 
-PATIENT_SECONDS, RETRY_SECONDS = 600.0, 5.0  # at logon the network may not be there yet, nor the database behind it
+PATIENT_SECONDS, RETRY_SECONDS = 600.0, 5.0  # at logon the network or the database may not be reachable yet
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def start(home: Home, count: int, log: EventLog) -> None:
-    """As many as are missing: whoever logs on twice, or has started some already, does not get more."""
+    """Start only the missing workers: a second logon, or workers that already run, do not raise the number."""
     with platforms.locked(os.path.join(home.root, "autostart.lock")):
         storage = patiently_opened(home, log)
         here = [worker for worker, found in conditions(storage) if found is Condition.ALIVE and is_here(worker)]

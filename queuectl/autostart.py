@@ -1,4 +1,4 @@
-"""Workers at logon: write, remove and look at what starts at_logon.py when the user logs on."""
+"""Workers at logon: write, remove and inspect the operating system's entry that starts at_logon.py."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ COUNT = re.compile(r'--count"? "?(\d+)')
 
 
 class Autostart(NamedTuple):
-    """What starts the workers of a home at logon."""
+    """The operating system's entry that starts the workers of a home at logon."""
 
     kind: str
     place: str
     workers: int
-    is_active: bool  # not switched off by other means
-    is_current: bool  # what `enable` would write now
+    is_active: bool  # the user has not switched it off in the operating system
+    is_current: bool  # its text is what `enable` would write now
     remark: str
 
 
 def enable(home: Home, count: int) -> Autostart:
-    """From the next logon on there are so many workers, those that run by then included."""
+    """From the next logon on, have this many workers in total, including those that already run then."""
     try:
         install(name(home), *commands(home, str(count)))
     except (OSError, ValueError) as error:
         raise QueueError(f"Cannot have workers start at logon: {error}") from error
     found = status(home)
     if found is None or not found.is_active:
-        raise QueueError("Cannot have workers start at logon: what was written is not there, or not in use")
+        raise QueueError("Cannot have workers start at logon: the entry that was written is missing or switched off")
     return found
 
 
 def disable(home: Home) -> str | None:
-    """Returns where it was, if it was anywhere."""
+    """Remove the entry; return its file or registry value, or None if there was no entry."""
     found = remove(name(home))
     return found.place if found else None
 
@@ -55,12 +55,12 @@ def status(home: Home) -> Autostart | None:
 
 
 def name(home: Home) -> str:
-    """Each home has an entry of its own."""
+    """The name of the home's entry: each home has its own."""
     root, usual = (os.path.normcase(path) for path in (home.root, usual_home()))
     return "queuectl" if root == usual else f"queuectl-{blake2b(os.fsencode(root), digest_size=4).hexdigest()}"
 
 
 def commands(home: Home, count: str) -> tuple[list[str], list[str]]:
-    """How to start the workers, and how to stop them. An entry has no environment, so the home is an option."""
+    """The command lines that start and stop the workers. An entry sets no environment variables, so --home is given."""
     common = [quiet_python(), "-X", "utf8", PROGRAM, "--home", home.root]
     return [*common, "--count", count], [*common, "--stop"]

@@ -1,4 +1,4 @@
-"""A copy of a live queue, in one file, that can be used as a queue of its own."""
+"""Copy a queue in use into one SQLite file, which can be used as an independent queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from queuectl.files import remove, replace
 from queuectl.home import Home
 from queuectl.storage import Storage, open_storage
 
-BESIDE = ("-wal", "-shm")  # what SQLite keeps beside a database, and would take for this one's
+BESIDE = ("-wal", "-shm")  # SQLite would apply such leftover files of an older database to the new one
 
 
 def back_up(home: Home, storage: Storage, path: str, overwrite: bool, show: Callable[[int, int], None]) -> None:
@@ -28,7 +28,7 @@ def back_up(home: Home, storage: Storage, path: str, overwrite: bool, show: Call
     for name in (new, *(new + end for end in BESIDE)):
         remove(name)
     try:
-        # Made here, and not by SQLite, so that it is its owner's only, whatever the umask.
+        # We create the file, so that only its owner can read it; SQLite would create it with the umask's permissions.
         try:
             os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
@@ -44,7 +44,10 @@ def back_up(home: Home, storage: Storage, path: str, overwrite: bool, show: Call
 
 
 def _make_its_own(home: Home, path: str) -> None:
-    """A queue that nobody works on yet, and whose runs are nobody else's."""
+    """Make the copy a queue of its own: without workers and running jobs, and with a new queue id.
+
+    The queue id is part of every run's mark, so the two queues cannot kill each other's runs.
+    """
     copy = open_storage(home, f"sqlite:///{path}")
     try:
         for worker in copy.workers():

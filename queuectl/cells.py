@@ -1,4 +1,4 @@
-"""Text on a terminal: how many cells it takes, and how it is cut to fit. Colours take none and survive the cut."""
+"""Text on a terminal: how many cells it takes, and how it is cut to fit. Colour codes take no cell and are kept."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import unicodedata
 from collections.abc import Sequence
 
 COLOUR = re.compile(r"(\x1b\[[\d;]*m)")
-JOINERS = "\u200c\u200d"  # which some scripts, and emoji, are not written right without
+JOINERS = "\u200c\u200d"  # some scripts and emoji need them
 GAP = 2  # between two columns
-LONG = 26  # a state, a time or an id is no longer: only free text gives way down to here
-LAST = 12  # then the last column does, which is free text mostly
+LONG = 26  # states, times and ids are shorter, so only columns of free text are narrowed to this width
+LAST = 12  # then only the last column is narrowed to this width: it usually holds free text
 NARROW, NARROWEST = 10, 4
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text with nothing in it that would move the cursor or hide the rest: that is shown escaped."""
+    """The text with its control characters escaped, which could move the cursor or hide other text."""
     if text.isprintable():
         return text
     return "".join(letter if letter in kept or is_shown(letter) else escaped(letter) for letter in text)
@@ -30,7 +30,7 @@ def escaped(letter: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many cells a terminal needs for it: East Asian letters take two, combining ones none."""
+    """How many cells a terminal needs for the text: wide East Asian letters take two, combining characters none."""
     bare = COLOUR.sub("", text) if "\x1b" in text else text
     return len(bare) if bare.isascii() else sum(map(width_of, bare))
 
@@ -47,7 +47,7 @@ def cut(text: str, room: int) -> str:
     shown, left = "", room - 1
     for part in COLOUR.split(text):
         if COLOUR.match(part):
-            shown += part  # also behind the cut: it ends what has begun before
+            shown += part  # colour codes behind the cut are kept too: one of them resets the colour
             continue
         for letter in part if left >= 0 else "":
             left -= width_of(letter)
@@ -59,9 +59,9 @@ def cut(text: str, room: int) -> str:
 
 
 def fitting(widths: Sequence[int], room: int) -> list[int]:
-    """How wide each column may be for all to fit, with a gap between; 0 for one that is left out.
+    """The width of each column so that all columns fit, with a gap between them; 0 for a column that is left out.
 
-    The first, the second and the last are left out only where the others are already.
+    The first, the second and the last column are left out only after all others.
     """
     given = [min(wanted, room) for wanted in widths]
     left = list(range(len(given)))

@@ -1,4 +1,4 @@
-"""Whether the queue is as it should be: the database's own files, and what we promise of what is in them."""
+"""Check the queue: the integrity of the database file, and the invariants of its rows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from queuectl.job import State
 from queuectl.storage import Storage
 
-MOST_SHOWN = 100  # of a kind: what is wrong a million times is wrong once
+MOST_SHOWN = 100  # problems of one kind; the same fault may be in a million rows
 
-# By query: what is said of each row that it finds.
+# The name of each query, and the message for each row that the query returns.
 CHECKS = {
-    "check_waiting": "job {0} is {1}, and is not either in line, or waiting for its time or for others",
-    "check_blocked": "job {0} waits for {1} jobs, and not for as many as are written down",
-    "check_line": "job {0} is {1}, and stands in line without having begun to wait",
-    "check_due": "job {0} is {1}, and waits for its time",
+    "check_waiting": "job {0} is {1}, but must either be in line, or wait for its time, or wait for other jobs",
+    "check_blocked": "job {0} waits for {1} jobs by its own count, but for another number by its dependencies",
+    "check_line": "job {0} is {1} and in line, but only a job that waits, and since a known time, may be in line",
+    "check_due": "job {0} is {1}, but has a time at which it comes due",
     "check_held": "job {0} is processing, and the queue does not know its worker {1}",
-    "check_runs": "run {0} is of job number {1}, which is not there",
-    "check_leases": "job {0} has a run with lease {1} twice, or one that was never given",
-    "check_environments": "job {0} is to run in an environment that is not there, {1}",
-    "check_queues": "job {0} waits in queue {1}, which is not there",
-    "check_numbers": "job {0} has number {1}, which is still to be given",
+    "check_runs": "run {0} belongs to job number {1}, which does not exist",
+    "check_leases": "job {0} has two runs with lease {1}, or one run whose lease was never given",
+    "check_environments": "job {0} needs the stored environment {1}, which does not exist",
+    "check_queues": "job {0} waits in queue {1}, which does not exist",
+    "check_numbers": "job {0} has number {1}, which the counter of numbers has not reached",
 }
 
 
@@ -32,7 +32,7 @@ class Checked(NamedTuple):
 
 
 def check(storage: Storage) -> Checked:
-    """Read everything, as it is at one moment, and change nothing."""
+    """Read the whole queue in one snapshot; nothing is changed."""
     with storage.snapshot():
         problems = storage.damage()
         counted = {(queue, state): count for queue, state, count in storage.run("count_jobs").fetchall()}

@@ -1,4 +1,4 @@
-"""The clock on the wall, and a steady one beside it that tells when somebody has set the first."""
+"""The wall clock, and a steady clock beside it, by which a change of the wall clock is noticed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from queuectl.times import Millis
 
-# What the two clocks may drift apart before it counts as somebody setting the clock.
+# If the wall clock differs from the steady clock by more than this, it counts as having been set.
 STEP: Millis = 1_000
 
 
@@ -17,15 +17,15 @@ class Clock:
         return time.time_ns() // 1_000_000
 
     def steady(self) -> Millis:
-        """Milliseconds since the machine started, asleep or awake; nobody can set it."""
+        """Milliseconds since the machine started, including the time it was asleep; this clock cannot be set."""
         return steady_ns() // 1_000_000
 
     def hear(self, time: Millis | None) -> None:
-        """What time the database says it is; who goes by this machine's own clock does not listen."""
+        """Take over the database's time; this class uses the machine's own clock and ignores it."""
 
 
 class ServerClock(Clock):
-    """The database's clock, by which all machines go; from one look at it to the next our steady clock carries on."""
+    """The database's clock, which all machines use; between two readings of it the steady clock is added."""
 
     _offset: Millis = 0
 
@@ -37,7 +37,7 @@ class ServerClock(Clock):
         self._offset = time - self.steady()
 
 
-if sys.platform == "linux":  # where CLOCK_MONOTONIC stands still while the machine sleeps
+if sys.platform == "linux":  # Linux stops CLOCK_MONOTONIC while the machine sleeps
     steady_ns = partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
 else:
     steady_ns = time.monotonic_ns

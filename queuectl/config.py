@@ -12,19 +12,19 @@ from queuectl.times import UNIT_SECONDS, parse_duration
 
 
 class Rate(NamedTuple):
-    """How many jobs may start in how many seconds."""
+    """At most `starts` jobs may start in `seconds` seconds."""
 
     starts: int
     seconds: int
 
     @property
     def interval_millis(self) -> float:
-        """Between two starts, at an even pace."""
+        """The time between two starts at an even pace."""
         return self.seconds * 1000 / self.starts
 
     @property
     def ahead_millis(self) -> int:
-        """How far quick starts may run ahead of the even pace, so that a worker that came late is made up for."""
+        """How far starts may run ahead of the even pace, to make up for a worker that claimed late."""
         return 100 if self.interval_millis < 1000 else 0
 
 
@@ -47,13 +47,13 @@ def parse_rate(text: str) -> Rate | None:
 
 
 def rate(text: str) -> str:
-    """As it is stored and shown: 10/m, or nothing where there is none."""
+    """The rate as it is stored and shown: 10/m, or an empty text for no limit."""
     found = parse_rate(text)
     return f"{found.starts}/{LETTERS[found.seconds]}" if found else ""
 
 
 class Settings(NamedTuple):
-    """What is in force: the defaults, and over them what the user has set."""
+    """The settings in force: the values that the user has set, else the defaults."""
 
     max_retries: int = 3
     backoff_base: float = 2
@@ -93,7 +93,7 @@ class Setting(NamedTuple):
     parse: Callable[[str], Any]
     accepts: str
     meaning: str
-    is_usable: Callable[[Any], bool] = lambda value: True  # asked only when it is set: machines differ
+    is_usable: Callable[[Any], bool] = lambda value: True  # checked only when it is set, because machines differ
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
@@ -105,7 +105,7 @@ def number(least: float, most: float) -> Callable[[str], float]:
 
 
 def plain(text: str) -> str:
-    """Python reads 1_0 as 10; a person who writes it meant something else."""
+    """Refuse underscores: Python reads 1_0 as 10, but a user who types it probably made a mistake."""
     if "_" in text:
         raise ValueError
     return text
@@ -125,7 +125,7 @@ def aging(text: str) -> str:
 def shell(text: str) -> str:
     if "\0" in text:
         raise ValueError
-    text.encode()  # what is not UTF-8 is a ValueError
+    text.encode()  # raises UnicodeEncodeError, a ValueError, for text that UTF-8 cannot encode
     return text.strip()
 
 
@@ -133,7 +133,7 @@ def keeping(text: str) -> str:
     wanted = text.lower()
     if wanted != FOREVER:
         parse_duration(wanted)
-        if not wanted[-1:].isalpha():  # days, or seconds?
+        if not wanted[-1:].isalpha():  # a number without a unit could be meant as days or as seconds
             raise ValueError
     return wanted
 
@@ -150,7 +150,7 @@ def is_there(shell: str) -> bool:
     return shell in ("", NO_SHELL) or which(shell) is not None
 
 
-NO_SHELL = "none"  # the line is a program and its arguments, and nobody reads more into it
+NO_SHELL = "none"  # the line is split into a program and its arguments, and no shell interprets it
 SHELLS = ("cmd", "powershell", "pwsh", "bash", NO_SHELL)
 MOST_RETRIES = 1_000_000
 MOST_SECONDS = 100 * 365 * 86400
@@ -197,20 +197,20 @@ SETTINGS: dict[str, Setting] = {
     "max_log_bytes": Setting(
         whole(0, 2**63 - 1),
         "bytes, 0 for no limit",
-        "how much the files of whole outputs may take; the oldest go",
+        "how much disk the files in logs/ that keep whole outputs may use; the oldest are removed",
     ),
     "rate": Setting(rate, RATE_ACCEPTED, "how many jobs may start in a time, over all queues"),
     "log_format": Setting(log_format, "text or json", "how the workers write their logs"),
 }
 
 
-# Not like the others: each machine has its own, and keeps it in config.json.
+# This setting is not in the database: each machine keeps its own in config.json.
 DATABASE = "database"
 MEANINGS = {**{name: setting.meaning for name, setting in SETTINGS.items()}, DATABASE: "where the queue is"}
 
 
 def canonical(name: str) -> str:
-    """The setting's name; dashes and underscores both work."""
+    """The setting's name; the user may write dashes instead of underscores."""
     wanted = name.strip().lower().replace("-", "_")
     if wanted not in MEANINGS:
         from difflib import get_close_matches
@@ -234,5 +234,5 @@ def check(name: str, text: str) -> str:
 
 
 def settings_from(stored: Mapping[str, str]) -> Settings:
-    """Stored values were checked when they were set; names that only a newer version knows are passed over."""
+    """The settings from the stored values, which were checked when set; names of newer versions are skipped."""
     return Settings(**{name: SETTINGS[name].parse(text) for name, text in stored.items() if name in SETTINGS})

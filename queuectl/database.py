@@ -11,8 +11,9 @@ from queuectl.home import Home
 
 VARIABLE = "QUEUECTL_DB"
 ACCEPTED = "postgresql://user@host/database or sqlite:///path"
-# Stricter than libpq is: it takes what follows an @ or / that is not encoded in a password for a host or a port, and
-# names it in its errors. What has this form can be shown without its password, and nothing else is shown at all.
+# Stricter than libpq: where a password contains an @ or / that is not encoded, libpq takes the rest of the password
+# for a host or port and prints it in its errors. A URL of this form is shown with its password masked; a URL of any
+# other form is never shown.
 ENCODED = r"%(?!00)[0-9A-Fa-f]{2}"
 PAIR = rf"\w+=(?:[^&%\s]|{ENCODED})*"
 POSTGRES = rf"postgres(?:ql)?://(?:(?:[^@/?%\s]|{ENCODED})*@)?[^@?\s]*(?:[?]{PAIR}(?:&{PAIR})*)?"
@@ -23,14 +24,14 @@ UNREADABLE = (
 
 
 def database_url(home: Home) -> str:
-    """Where the queue is."""
+    """The URL of the database that holds the queue."""
     if given := os.environ.get(VARIABLE):
         return checked(given, VARIABLE)
     return configured(home) or f"sqlite:///{home.database}"
 
 
 def configured(home: Home) -> str | None:
-    """What `config set database` has written."""
+    """The URL that `config set database` has written, if any."""
     try:
         with open(home.config_json, "rb") as file:
             written = file.read()
@@ -48,14 +49,14 @@ def configured(home: Home) -> str | None:
 
 
 def configure(home: Home, url: str | None) -> None:
-    """Write it down, for the owner's eyes only: it may hold a password."""
+    """Store the URL in config.json, readable by its owner only: it may hold a password."""
     from json import dumps
 
     write_private(home.config_json, dumps({"database": url}, indent=1))
 
 
 def checked(url: str, name: str = "database") -> str:
-    """The URL, if it names a database of a kind that there is; the path of a file from the root on."""
+    """The URL, if it names a supported kind of database; a file's path is made absolute."""
     url = url.strip()
     if is_postgres(url):
         if re.fullmatch(POSTGRES, url) and url.isprintable():
@@ -74,7 +75,7 @@ def is_postgres(url: str) -> bool:
 
 
 def sqlite_path(url: str) -> str | None:
-    """The file that a sqlite:/// URL names; four slashes make it absolute on POSIX, as everywhere."""
+    """The file that a sqlite:/// URL names; as in other programs, four slashes make it absolute on POSIX."""
     prefix = "sqlite:///"
     if not url.startswith(prefix) or len(url) == len(prefix):
         return None
@@ -83,6 +84,6 @@ def sqlite_path(url: str) -> str | None:
 
 
 def masked(url: str) -> str:
-    """A URL that was checked, as it may be shown to anybody."""
+    """A checked URL with its passwords masked, so that it can be shown to anybody."""
     url = re.sub(r"^(\w+://[^:@/?]*:)[^@/?]*(?=@)", r"\1***", url)
     return re.sub(r"([?&]\w*password=)[^&]*", r"\1***", url)

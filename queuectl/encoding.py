@@ -1,4 +1,4 @@
-"""What a command printed, as text: UTF-8, or else the code page of Windows's consoles. Never fails."""
+"""Decode what a command printed: as UTF-8, or else in the code page of Windows's consoles. It never fails."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ CUT_AT_END = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x
 
 
 def as_text(data: bytes, code_page: str | None, is_cut: bool = False) -> str:
-    """Line by line, since a job's programs need not agree; `is_cut` says that a letter may be missing its beginning.
+    """Decode line by line, because the programs of one job may use different encodings.
 
-    NUL, which PostgreSQL cannot store, becomes U+FFFD as what cannot be read does.
+    `is_cut` says that the data may begin within a multi-byte character. PostgreSQL cannot store NUL, so NUL becomes
+    U+FFFD, as do bytes that cannot be decoded.
     """
     try:
         text = data.decode()
@@ -26,7 +27,7 @@ def as_text(data: bytes, code_page: str | None, is_cut: bool = False) -> str:
 
 
 def _line(line: bytes, code_page: str) -> str:
-    """As UTF-8 if it has more letters beyond ASCII than bytes that are none; else in the code page."""
+    """Decode as UTF-8 if that gives more non-ASCII letters than replacement characters; else in the code page."""
     text = line.decode("utf-8", "replace")
     broken = text.count("\ufffd")
     whole = sum(letter > "\x7f" for letter in text) - broken
@@ -34,5 +35,5 @@ def _line(line: bytes, code_page: str) -> str:
 
 
 def whole_letters(data: bytes) -> bytes:
-    """Without the beginning of a letter whose end is still to come."""
+    """The data without an incomplete multi-byte character at its end."""
     return CUT_AT_END.sub(b"", data)

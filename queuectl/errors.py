@@ -1,27 +1,27 @@
-"""What a user can mend, each with a message of one line: what is wrong, then what to do next."""
+"""Errors that a user can fix, each with a message of one line: what is wrong, then what to do next."""
 
 from __future__ import annotations
 
 
 def brief(value: object) -> str:
-    """A value as a message shows it: enough to recognise it."""
+    """The value as a message shows it, shortened so that the user can still recognise it."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
 def sentence(text: str) -> str:
-    """The text with a full stop, unless it has an end already."""
+    """The text with a full stop, unless it already ends with punctuation."""
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
 class QueueError(Exception):
-    """Anything that is reported as one line, with no traceback."""
+    """An error that is reported as one line, without a traceback."""
 
     exit_code = 1
 
 
 class InvalidInput(QueueError):
-    """The user's words are off; nothing was changed."""
+    """The user's input is invalid; nothing was changed."""
 
     exit_code = 2
 
@@ -72,27 +72,27 @@ class DuplicateSchedule(QueueError):
 
 
 class WrongState(QueueError):
-    """The job is not in a state in which this can be done to it."""
+    """The job's state does not allow the operation."""
 
 
 class WaitedTooLong(QueueError, TimeoutError):
-    """What was waited for has not come in time; it goes on all the same."""
+    """The jobs did not end within the time given to wait for them; they go on."""
 
-    exit_code = 124  # as of `timeout`
+    exit_code = 124  # the same as coreutils' `timeout`
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Not all have ended within {seconds:g} s. They go on; see: queuectl list")
 
 
 class LeaseLost(QueueError):
-    """Somebody else has the job now: what this worker says of it changes nothing."""
+    """The lease is no longer the job's current one: the result of its run is not stored."""
 
     def __init__(self, job_id: str, lease: int) -> None:
         super().__init__(f"The lease {lease} of job {job_id!r} is no longer current: its result is not stored")
 
 
 class QueueMoved(QueueError):
-    """The queue is somewhere else now, or not yet wholly here: it may be looked at, and nothing else."""
+    """The queue was moved to another database, or is not completely copied to this one yet: it can only be read."""
 
     def __init__(self, moved_to: str | None = None, moving_from: str | None = None) -> None:
         if moving_from is not None:
@@ -109,7 +109,7 @@ class QueueMoved(QueueError):
 
 
 class StorageError(QueueError):
-    """The database cannot be used as it is."""
+    """The database cannot be used."""
 
 
 class NewerSchema(StorageError):

@@ -1,7 +1,7 @@
-"""When jobs will start and end, by how long runs took lately; nothing where there is no history.
+"""Estimate when jobs will start and end, from the durations of recent runs; without history there is no estimate.
 
-It costs the same however long the queue is: the newest SAMPLE runs are looked at, and the first MOST_COUNTED in line.
-What those are not enough to say, it does not say.
+The cost does not grow with the queue: only the newest SAMPLE runs and the first MOST_COUNTED jobs in line are read.
+Where these are not enough for an estimate, there is none.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from queuectl.storage import COMMAND_LETTERS, EVERY_QUEUE, MOST_COUNTED, EndedRu
 from queuectl.times import Millis
 
 MOST_STEPS = 10_000
-# How a run ends by itself. One that was stopped, lost or cancelled says nothing of how long the command takes.
+# Outcomes of runs that ended by themselves. A stopped, lost or cancelled run does not show how long the command takes.
 REAL = {State.COMPLETED.value, State.FAILED.value, State.DEAD.value}
 
 
 class Typical:
-    """How long a run takes: the median of the same command's, else of the same queue's."""
+    """How long a run takes: the median of the runs of the same command, else of the same queue."""
 
     def __init__(self, runs: Iterable[EndedRun]) -> None:
         of_command: defaultdict[str, list[float]] = defaultdict(list)
@@ -40,7 +40,7 @@ class Typical:
         return self._by_command.get(job.command[:COMMAND_LETTERS], self._by_queue.get(job.queue))
 
     def of_all(self, jobs: Iterable[Job | Turn]) -> float | None:
-        """The median of these; unknown if it is of one of them."""
+        """The median of the jobs' durations; None if the duration of any of them is unknown."""
         known: list[float] = []
         for job in jobs:
             seconds = self.seconds(job)
@@ -55,7 +55,7 @@ def median(values: Iterable[float]) -> float:
 
 
 class Expected(NamedTuple):
-    """When a job is expected to start, if it is in line, and to end."""
+    """When a job is expected to start (only if it is in line) and to end."""
 
     start_at: Millis | None = None
     end_at: Millis | None = None
@@ -65,29 +65,30 @@ NOTHING = Expected()
 
 
 class Forecast(NamedTuple):
-    """What is expected of the jobs that run and of the first in line, by their numbers."""
+    """The expected times of the running jobs and of the first jobs in line, by job number."""
 
     now: Millis
-    usual: float | None  # how long a job takes of those that run or are first in line
+    usual: float | None  # the median duration, in seconds, of the running jobs and the first in line
     workers: int
     expected: Mapping[int, Expected]
-    last_due: Millis | None = None  # when the last of those comes due that wait for their time
-    is_plain: bool = True  # whether every worker may start any job that waits, as soon as it is free
-    queues: Mapping[int, str] = {}  # in which each of those stands of whom anything is expected
+    last_due: Millis | None = None  # when the last of the jobs that wait for their time comes due
+    is_plain: bool = True  # whether any free worker may start any waiting job at once: no limits, rates or own queues
+    queues: Mapping[int, str] = {}  # the queue of each job in `expected`
 
     def of(self, job: Job) -> Expected:
         return self.expected.get(job.seq, NOTHING)
 
     def end_of(self, jobs: Sequence[Job]) -> Millis | None:
-        """When the last of these ends; unknown if it is of one of them."""
+        """When the last of these jobs ends; None if the end of any of them is unknown."""
         ends = [self.of(job).end_at for job in jobs]
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
     def end_of_all(self, left: int, queue: str | None = None) -> Millis | None:
-        """When so many jobs are done, all that there are: as the first in line will be, and the others like them.
+        """When all jobs that have not ended, `left` in number, will have ended; None if that is unknown.
 
-        Where limits and the like decide of those others when they start, it is unknown; so it is of a single queue.
+        Jobs that are not in `expected` are assumed to take the usual time. That assumption does not hold for a single
+        queue, or where limits, rates or workers' queues delay jobs: there every job's end must be in `expected`.
         """
         if self.usual is None or not self.workers:
             return None
@@ -105,16 +106,16 @@ class Forecast(NamedTuple):
 
 
 def forecast_of(storage: Storage, jobs: Iterable[Job]) -> Forecast:
-    """What is to be expected, if one of these jobs is one of which anything can be."""
+    """The forecast, if at least one of these jobs runs or is in line; else an empty one, which costs nothing."""
     if any(job.rank is not None or job.state is State.PROCESSING for job in jobs):
         return forecast(storage)
     return Forecast(storage.clock.now(), None, 0, {})
 
 
 def forecast(storage: Storage, newest: Iterable[EndedRun] | None = None) -> Forecast:
-    """What is to be expected, from the newest runs, the line, who lives, and what the queues let start.
+    """The forecast, from the newest runs, the line, the live workers, and the limits and rates of the queues.
 
-    Who has read the newest runs already may say so.
+    A caller that has already read the newest runs may pass them.
     """
     typical = Typical(storage.newest_runs(SAMPLE) if newest is None else newest)
     running = storage.jobs(State.PROCESSING, MOST_COUNTED)
@@ -133,7 +134,10 @@ def forecast(storage: Storage, newest: Iterable[EndedRun] | None = None) -> Fore
 
 
 class Lane(NamedTuple):
-    """What a queue lets start: how many at once, how far apart, from when on; and whether more wait than were read."""
+    """A queue's limit of running jobs, the time between two starts, and when the next start is allowed.
+
+    `goes_on` says that more of its jobs are in line than were read.
+    """
 
     run_limit: int | None = None
     pace_millis: float = 0
@@ -145,7 +149,7 @@ FREE = (Lane(), Lane(goes_on=True))
 
 
 def lanes_of(storage: Storage) -> dict[str, Lane]:
-    """Those of the open queues, and the one that is wide enough for all."""
+    """The lane of each open queue, and a lane EVERY_QUEUE for the rate that applies to all queues together."""
     now = storage.clock.now()
     limits = {queue.name: (queue.run_limit, queue.rate) for queue in storage.open_queues()}
     limits[EVERY_QUEUE] = (None, storage.known_settings.rate_rule)
@@ -163,9 +167,9 @@ def foresee(
     now: Millis,
     lanes: Mapping[str, Lane] | None = None,
 ) -> Forecast:
-    """Play the line through: each worker, when it is free, takes the next of its queues that may start then.
+    """Simulate the line: each worker, when it is free, takes the first job of its queues that may start then.
 
-    A worker whose job has no expected end is never free, nor is that job's place in its queue.
+    A worker whose job has no expected end never becomes free, and that job's place in its queue neither.
     """
     expected: dict[int, Expected] = {}
     free_at: dict[str, float] = dict.fromkeys(workers, now)
@@ -173,7 +177,7 @@ def foresee(
     for job in running:
         seconds = typical.seconds(job)
         end = inf if seconds is None else (job.started_at or now) + round(seconds * 1000)
-        if end <= now:  # it takes longer than usual: nobody knows how much
+        if end <= now:  # the run takes longer than usual, and its end is unknown
             end = inf
         if job.worker in free_at:
             free_at[job.worker] = end
@@ -209,13 +213,13 @@ def foresee(
         if end < inf:
             heappush(free, (end, name))
         if not lines[turn.queue] and turn.queue in gates and gates[turn.queue].lane.goes_on:
-            break  # who stands behind it may be before all others
+            break  # the queue's next job was not read, and may come before all jobs that were
     queues = {**{job.seq: job.queue for job in running}, **{turn.seq: turn.queue for turn in line}}
     return Forecast(now, typical.of_all([*running, *line]), len(workers), expected, queues=queues)
 
 
 class Gate:
-    """A lane while the line is played through: when the runs in it end, and when its rate lets the next one start."""
+    """A lane during the simulation: when the runs in it end, and when its rate lets the next job start."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -223,7 +227,7 @@ class Gate:
         self.paced = lane.start_at
 
     def start_at(self, at: float) -> float:
-        """From when on the next may start, if nobody else does."""
+        """The earliest time, not before `at`, at which the limit and the rate let the next job start."""
         if self.lane.run_limit is None:
             return self.paced
         self.ends = sorted(end for end in self.ends if end > at)
@@ -237,5 +241,5 @@ class Gate:
 
 
 def of(gates: Mapping[str, Gate], turn: Turn) -> list[Gate]:
-    """All that it must pass."""
+    """The gates that a job in line must pass: its queue's and the one of all queues."""
     return [gates[name] for name in (turn.queue, EVERY_QUEUE) if name in gates]

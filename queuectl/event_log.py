@@ -1,6 +1,6 @@
-"""A worker's log: one line an event, as text or as JSON, rotated; every event there is stands in EVENTS.
+"""A worker's log: one line per event, as text or as JSON, with rotation. EVENTS lists all events.
 
-The standard library's would take a tenth of a short job's time.
+The standard library's logging would take a tenth of a short job's time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from queuectl.job import Job
 from queuectl.tracing import trace_id
 
 MOST_BYTES, FILES_KEPT = 1_000_000, 3
-NO_FILE, REOPEN_SECONDS = -1, 1.0  # writing to it fails, and that is let pass until there can be one again
+NO_FILE, REOPEN_SECONDS = -1, 1.0  # writing to descriptor -1 fails, which is ignored until the log can be opened again
 INFO, WARNING, ERROR = "INFO", "WARNING", "ERROR"
 
-# Each event: how grave it is, and how the text puts it, after the job and the try where it is of one. JSON has the same
+# Each event's level, and its text, which follows the job and the try if the event is about a run. JSON has the same
 # fields by their names.
 EVENTS: Mapping[str, tuple[str, str]] = {
     "worker_up": (INFO, "up, pid %(pid)d"),
@@ -64,11 +64,11 @@ class EventLog:
         self._rotate_at = MOST_BYTES
 
     def write_as(self, log_format: str) -> None:
-        """From now on, as the setting says."""
+        """Use the format of the setting log_format from now on."""
         self.is_json = log_format == LOG_JSON
 
     def say(self, event: str, job: Job | None = None, **fields: Any) -> None:
-        """Write an event's line; it may be of a job's run."""
+        """Write an event's line; `job` is given if the event is about a run of it."""
         now = time()
         if not self._second <= now < self._next_second:
             self._second, self._next_second = now // 1, now // 1 + 1
@@ -96,7 +96,7 @@ class EventLog:
             self._rotate()
 
     def say_failed(self, event: str) -> None:
-        """With the traceback of the error that is being handled."""
+        """Write the event with the traceback of the exception that is being handled."""
         from traceback import format_exc
 
         self.say(event, traceback=format_exc().rstrip())
@@ -116,8 +116,8 @@ class EventLog:
         try:
             sys.stderr.write(line)
         except (OSError, ValueError):
-            self._on_console = False  # it is gone
-            # What is left in the buffer goes nowhere: on Windows it would fail again when the worker exits.
+            self._on_console = False  # the console was closed
+            # Send what is left in the buffer to the null device: on Windows flushing it at exit would fail again.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 2)
             os.close(nowhere)
@@ -125,7 +125,7 @@ class EventLog:
     def _rotate(self) -> None:
         os.close(self._file)
         try:
-            # This one first: if somebody has it open on Windows nothing has been moved.
+            # Rename the current log first: if that fails because Windows has it open elsewhere, nothing was moved.
             replace(self.path, f"{self.path}.0")
             for number in range(FILES_KEPT - 1, -1, -1):
                 if os.path.exists(f"{self.path}.{number}"):
@@ -135,7 +135,7 @@ class EventLog:
             try:
                 self._open()
             except OSError:
-                self._file, self._size = NO_FILE, 0  # nothing is written any more, and the worker goes on
+                self._file, self._size = NO_FILE, 0  # the worker goes on without a log
                 return
-            self._rotate_at = self._size + MOST_BYTES  # each try costs the worker half a second
+            self._rotate_at = self._size + MOST_BYTES  # not at the next line: each try costs the worker half a second
             self.say("log_not_rotated", error=str(error))

@@ -1,4 +1,4 @@
-"""What a user hands in: the checks on each field of a job, and the job that they make."""
+"""Check the fields of a job that a user gives, and make the new job of them."""
 
 import ntpath
 import os
@@ -19,7 +19,7 @@ ID = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
 def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) -> NewJob:
-    """A new job from its fields, by the names that the options and the JSON keys share."""
+    """A new job from its fields; their names are those of the options and of the JSON keys."""
     values: dict[str, Any] = {}
     for name, value in fields.items():
         check = CHECKS.get(name) or unknown(name)
@@ -68,7 +68,10 @@ def parse(fields: Mapping[str, Any], settings: Settings, cwd: str, now: Millis) 
 
 
 def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields, and the defaults of those that are not given; null is not given, and delay and run_at are one."""
+    """The fields, with defaults for those that are not given.
+
+    None counts as not given. Giving delay or run_at replaces the default of either.
+    """
     if not defaults:
         return dict(fields)
     given = {name for name, value in fields.items() if value is not None}
@@ -78,7 +81,7 @@ def over(defaults: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, An
 
 
 def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[str, Any]:
-    """The columns of a job that waits which these fields change; none of them can be taken away."""
+    """The new values of a waiting job's columns that these fields change; a field cannot be removed."""
     fixed = {"id", "unique", "depends_on", "after_any", "after_failed"}.intersection(fields)
     if fixed:
         raise InvalidInput(f"{min(fixed)} cannot be changed. Cancel the job, and enqueue another")
@@ -101,7 +104,7 @@ def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[
 
 
 def merged(job: Job, env: Mapping[str, Any]) -> dict[str, Any]:
-    """The job's own variables with these over them; those that are None are taken out."""
+    """The job's own variables, updated with these; a variable whose new value is None is removed."""
     from json import loads
 
     both = {**(loads(job.env) if job.env else {}), **env}
@@ -109,7 +112,7 @@ def merged(job: Job, env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs(values: Mapping[str, Any]) -> tuple[Need, ...]:
-    """The jobs that this one waits for, each once."""
+    """The dependencies of the new job, one for each job that it waits for."""
     wanted = {"after_failed": State.DEAD.value, "after_any": ANY, "depends_on": State.COMPLETED.value}
     for job_id in set(values.get("after_failed", ())).intersection(values.get("depends_on", ())):
         raise InvalidInput(
@@ -179,7 +182,7 @@ def checked_command(value: Any) -> Any:
 
 
 def clean(name: str, text: str) -> str:
-    """Text that a process can be given and that UTF-8 can carry."""
+    """The text, if it holds no NUL, which no process can be given, is valid UTF-8 and is not too long."""
     if "\0" in text:
         raise InvalidInput(f"{name} holds a NUL byte, which no command can take. Remove it")
     try:
@@ -228,7 +231,7 @@ def checked_cwd(value: Any) -> str:
 
 
 def check_windows_directory(path: str, shell: str) -> None:
-    """Whether Windows can start a program there, and this shell go there."""
+    """Refuse a directory in which Windows cannot start a program, or this shell cannot run."""
     if len(path) > LONGEST_WINDOWS_DIRECTORY:
         raise InvalidInput(
             f"{brief(path)} is {len(path)} characters long, and Windows starts no program in a directory of more than "
@@ -253,13 +256,13 @@ def check_words(line: str) -> None:
 
 
 def checked_codes(value: Any) -> str:
-    """Exit codes as a list, a number, or text with commas; -9 is signal 9, and Windows has 32 bits of them."""
+    """Exit codes, given as a list, a number or text with commas; -9 means signal 9, and Windows codes have 32 bits."""
     given = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     texts = [str(code).strip() for code in given]
     codes = [int(text) for text in texts if re.fullmatch(r"-?\d{1,10}", text, re.ASCII)]
     if not codes or len(codes) < len(texts) or not -(2**31) <= min(codes) <= max(codes) < 2**32:
         raise InvalidInput(f"no_retry_on cannot be {brief(value)}. It takes exit codes, e.g. 2,64")
-    if os.name == "nt":  # where -1 and 4294967295 are two names of one code
+    if os.name == "nt":  # -1 and 4294967295 are the same exit code
         codes = [code % 2**32 for code in codes]
     else:  # a run that signal n ended has exit code 128 + n
         codes = [128 - code if code < 0 else code for code in codes]
@@ -320,7 +323,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 def command_line(argv: list[str]) -> str:
-    """A list of arguments as one would type it on this platform."""
+    """A list of arguments as a user would type it on this platform."""
     if os.name == "nt":
         from subprocess import list2cmdline
 

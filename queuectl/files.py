@@ -1,4 +1,4 @@
-"""Writing, renaming and removing files that another program may have open, which Windows forbids meanwhile."""
+"""Write, rename and remove files; on Windows this fails while another program has the file open, so it is retried."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ TRIES, TRY_SECONDS = 25, 0.02
 
 
 def replace(path: str, to: str) -> None:
-    """Give the file another name, however often somebody looks at it for a moment."""
+    """Rename the file; retry while another program has it open for a moment."""
     _insist(lambda: os.replace(path, to))
 
 
 def write_private(path: str, text: str) -> None:
-    """Write the file whole, for its owner's eyes only; a power cut leaves it as it was, or as it is to be."""
+    """Replace the file, readable by its owner only; after a power cut it has either the old or the new content."""
     new = f"{path}.new"
     with open(new, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(text)
@@ -25,7 +25,7 @@ def write_private(path: str, text: str) -> None:
 
 
 def remove(path: str) -> bool:
-    """Remove the file if it can be, and say whether it is gone: a file too many is no reason to fail."""
+    """Remove the file and say whether it is gone; a file that cannot be removed is not an error."""
     try:
         _insist(lambda: os.remove(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Show what a job prints while it runs, from the spool files of the worker that runs it, and what it has printed."""
+"""Show what a job prints while it runs, from its worker's spool files, and what it has printed, from the database."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def follow(
 ) -> Job:
     """Copy what the job prints to these streams, try by try, until it has ended for good.
 
-    It begins with the run of this lease, or with the last lines of what that has printed by now.
+    It begins with the run of lease `first`: with all of its output, or with the last `lines` lines so far.
     """
     shown = first - 1
     watch = Paced(every_second)
-    queue.storage.wait(0)  # from here on it hears of every change
+    queue.storage.wait(0)  # start listening, so that no change is missed from here on
     while True:
         job = queue.storage.glance(job_id)
         if job.lease > shown:
@@ -51,12 +51,12 @@ def follow(
 
 
 def follow_try(queue: Queue, job: Job, lease: int, tails: list[Tail], watch: Paced) -> None:
-    """One try, from its beginning or where it is by now to its end."""
+    """Show one try until it ends, from its beginning or, if a tail has a number of lines, from the last of them."""
     while runs(job, lease):
         chunks = [tail.read(path) for tail, path in zip(tails, queue.home.spool(job.worker or ""))]
         job = queue.storage.glance(job.id)
         if not runs(job, lease):
-            break  # the spool may belong to the next job by now: what was read proves nothing
+            break  # what was read may be the next job's output, so it is not shown
         for tail, chunk in zip(tails, chunks):
             tail.show(chunk)
         if not any(chunks):
@@ -66,7 +66,7 @@ def follow_try(queue: Queue, job: Job, lease: int, tails: list[Tail], watch: Pac
 
 
 def show_try(queue: Queue, job: Job, lease: int, streams: Streams, lines: int | None) -> None:
-    """What one try has printed by now, and no more of it, however fast it goes on."""
+    """Show what one try has printed so far, and stop there, however fast it goes on printing."""
     tails = [Tail(stream, lines) for stream in streams]
     paths = queue.home.spool(job.worker or "")
     sizes = [size_of(path) for path in paths]
@@ -93,14 +93,14 @@ def runs(job: Job, lease: int) -> bool:
 
 
 def lease_of(job: Job, number: int) -> int:
-    """The run of this try: tries are counted over the job's whole life, with those that were lost or stopped."""
+    """The lease of this try: tries are numbered over the job's whole life, including lost and stopped ones."""
     if number > job.lease:
         raise TryNotFound(job.id, number)
     return number
 
 
 def elsewhere(queue: Queue, job: Job) -> str | None:
-    """The machine where the job runs, if what it prints cannot be seen from here."""
+    """The host where the job runs, if its spool files are not on this machine."""
     if job.state is not State.PROCESSING or any(map(os.path.exists, queue.home.spool(job.worker or ""))):
         return None
     return next(
@@ -109,7 +109,7 @@ def elsewhere(queue: Queue, job: Job) -> str | None:
 
 
 class Paced:
-    """Does something once a second, however often it is called."""
+    """Run an action at most once a second, however often it is called."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
@@ -124,21 +124,21 @@ class Paced:
 class Tail:
     """How far one stream of a run has been shown, in bytes of the file and in letters of the text.
 
-    Bytes are passed on as they are, but to a console of Windows, which Python writes UTF-8 to. Otherwise they are
-    decoded only to know how much of the text in the row has been shown.
+    Bytes are passed on unchanged, except to a Windows console: Python expects UTF-8 there, so they are decoded and
+    encoded again. Elsewhere they are decoded only to count how much of the text in the row has been shown.
     """
 
     def __init__(self, stream: IO[bytes], lines: int | None = None, code_page: str | None = CODE_PAGE) -> None:
         self._stream = stream
-        self._lines = lines  # so many at the end of what is there at the first look; None once they were found
+        self._lines = lines  # how many of the last lines to show at the first read; None once their start was found
         self._code_page = code_page
         self._is_console = code_page is not None and stream.isatty()
         self._bytes = self._letters = 0
-        self._line = b""  # what was shown of a line whose end is still to come
-        self._held = b""  # what a console was not shown: the beginning of a letter
+        self._line = b""  # the part of an unfinished line that was shown
+        self._held = b""  # an incomplete multi-byte character, which the console was not given yet
 
     def read(self, path: str, size: int | None = None) -> bytes:
-        """What the file has beyond what was shown, or a part of it; nothing beyond this size."""
+        """The next bytes of the file that were not shown, at most CHUNK, and none beyond `size`."""
         try:
             with open(path, "rb") as file:
                 if self._lines is not None:
@@ -169,7 +169,7 @@ class Tail:
             self._write(chunk)
 
     def _count(self, chunk: bytes) -> None:
-        """Letters are counted by whole lines, as which the text in the row was decoded."""
+        """Count the letters of whole lines, because the text in the row was decoded line by line."""
         line = self._line + chunk
         end = max(line.rfind(b"\n"), line.rfind(b"\r")) + 1
         if len(line) - end > CHUNK:
@@ -178,7 +178,7 @@ class Tail:
         self._line = line[end:]
 
     def show_rest(self, kept: str, text: str) -> None:
-        """What the run printed after the last look: from the file that was kept of it, else from the row."""
+        """Show what the run printed after the last read: from its kept file if there is one, else from the row."""
         if os.path.exists(kept):
             while chunk := self.read(kept):
                 self.show(chunk)
@@ -189,7 +189,7 @@ class Tail:
             self._write(self._rest(text[self._letters :]))
 
     def _rest(self, text: str) -> bytes:
-        """What comes after the part of this text that was shown, in the encoding in which that was."""
+        """What follows the shown part of the unfinished line, in the same encoding as that part."""
         if self._is_console:
             seen = self._line[: len(self._line) - len(self._held)]
             return text[len(as_text(seen, self._code_page)) :].encode("utf-8", "replace")
@@ -212,7 +212,7 @@ def size_of(path: str) -> int:
 
 
 def start_of_last(file: IO[bytes], lines: int) -> int:
-    """Where the last so many lines of a file begin; one that is not ended yet is a line too."""
+    """The offset at which the last `lines` lines of a file begin; an unfinished line counts as a line."""
     at = end = file.seek(0, os.SEEK_END)
     if not lines:
         return end

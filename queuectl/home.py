@@ -1,4 +1,4 @@
-"""Where a queue keeps its files: one directory, for its owner only."""
+"""The directory in which a queue keeps its files; only its owner may read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from queuectl.platforms import locked
 
 
 class Home:
-    KEPT = r"job-\d+-\d+\.(?:stdout|stderr)"  # what `kept` calls a file
+    KEPT = r"job-\d+-\d+\.(?:stdout|stderr)"  # the names that `kept` gives
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -29,28 +29,28 @@ class Home:
         return f"{path}.stdout", f"{path}.stderr"
 
     def spools(self, worker: str) -> list[str]:
-        """All files that there are for them, those that were put aside included."""
+        """All spool files of the worker that exist, including those that were renamed to set them aside."""
         from glob import escape, glob
 
         return [path for usual in self.spool(worker) for path in glob(f"{escape(usual)}*")]
 
     def kept(self, seq: int, lease: int) -> tuple[str, str]:
-        """Where the whole output of a run stays when it is too long for the job's row.
+        """The files that keep the whole output of a run when it is too long for the job's row.
 
-        Named by number: ids that differ by case only, or are reserved names on Windows, cannot clash.
+        They are named by job number, because ids may differ by case only, or be reserved names on Windows.
         """
         path = f"{self._job}{seq}-{lease}"
         return f"{path}.stdout", f"{path}.stderr"
 
     def machine(self) -> str:
-        """Tells this machine from the others that use the same queue; made on first use.
+        """An id that distinguishes this machine from the others that use the same queue; made on first use.
 
-        What the system calls itself will not do: machines that were cloned have the same name for themselves.
+        The operating system's own machine id is not used: cloned machines have the same one.
         """
         path = os.path.join(self.root, "machine")
         found = _text_of(path)
         if not found:
-            with locked(path + ".lock"):  # two who begin at once must agree
+            with locked(path + ".lock"):  # two processes that do this at once must get the same id
                 found = _text_of(path)
                 if not found:
                     found = os.urandom(8).hex()
@@ -70,7 +70,7 @@ def usual_home() -> str:
 
 
 def open_home(wanted: str | None = None) -> Home:
-    """This directory, or the one that QUEUECTL_HOME names, or ~/.queuectl; made on first use."""
+    """The home in this directory, or in QUEUECTL_HOME, or in ~/.queuectl; the directory is made on first use."""
     home = find_home(wanted)
     if not os.path.isdir(home.logs):
         try:
@@ -84,5 +84,5 @@ def open_home(wanted: str | None = None) -> Home:
 
 
 def find_home(wanted: str | None = None) -> Home:
-    """Where it is or would be."""
+    """The home, without making its directory."""
     return Home(os.path.abspath(wanted or os.environ.get("QUEUECTL_HOME") or usual_home()))

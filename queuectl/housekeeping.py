@@ -1,4 +1,4 @@
-"""What a worker does now and then, busy or idle, each at its own pace: say that it lives, and look after the queue."""
+"""A worker's periodic tasks, each at its own interval, busy or idle: send heartbeats and maintain the queue."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from queuectl.stopping import StopRequest
 from queuectl.storage import Storage, Worker
 from queuectl.tidying import tidy
 
-LOOK_SECONDS = 0.1  # between two looks at what there is to do
-SYNC_SECONDS = 0.1  # a finish waits no longer for the disk
-RECOVER_SECONDS = 2.0  # between two looks for dead workers
-# Between two looks for what need not be kept, and where there is more of it.
+LOOK_SECONDS = 0.1  # between two checks of what is due
+SYNC_SECONDS = 0.1  # the longest time that a finish stays unsynced
+RECOVER_SECONDS = 2.0  # between two searches for dead workers
+# Between two searches for data that need not be kept; the second if the last one left some for the next.
 TIDY_SECONDS, TIDY_ON_SECONDS = 30.0, 0.5
 REALIGN_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ class Housekeeping:
         self._patience = patience
         self._log = log
         self.processed = self._processed_told = 0
-        self.is_outcast = False  # the worker was taken for dead, and its job given to somebody else
+        self.is_outcast = False  # the worker was taken for dead, and its job was put back in line
         self.looked_at = 0.0
         self._heartbeat_at = self._recovered_at = self._tidy_at = self._realign_at = 0.0
 
@@ -53,7 +53,7 @@ class Housekeeping:
         return time.monotonic() - self.looked_at >= LOOK_SECONDS
 
     def look(self) -> bool:
-        """Do what is due; True if a job was put in line."""
+        """Do the tasks that are due; True if a job was put in line."""
         if not self.is_due():
             return False
         now = self.looked_at = time.monotonic()
@@ -80,7 +80,7 @@ class Housekeeping:
         return self._recover() or occurred
 
     def bring_to_disk(self) -> None:
-        """Before idling: what is not on disk yet, and the jobs done since the last heartbeat."""
+        """Before idling, sync unsynced commits, and store the number of jobs done since the last heartbeat."""
         if self._storage.unsynced_seconds() or self.processed != self._processed_told:
             self._beat()
 
@@ -90,7 +90,8 @@ class Housekeeping:
         if self._storage.is_there() and self._storage.heartbeat(self._name, processed):
             self._heartbeat_at, self._processed_told = began, processed
             interval = self._storage.known_settings.heartbeat_interval
-            self._patience.longest_pause = interval / 4  # a short outage is over for this worker while its lease holds
+            # Retries come so often that the worker renews its lease in time after a short outage of the database.
+            self._patience.longest_pause = interval / 4
             if self._storage.is_shared:
                 self._guardian.extend(lease_began + LEASE_HEARTBEATS * interval)
         elif self._storage.is_shared:
@@ -102,14 +103,14 @@ class Housekeeping:
             self._stop.ask(0)
 
     def _realign(self) -> None:
-        """What recurs goes by the clock on the wall, which may have been set, also while no worker was up."""
+        """Correct the schedules' next times if the wall clock was set, perhaps while no worker was up."""
         if self._storage.next_occurrence() is not None:
             from queuectl.recurring import realign
 
             realign(self._storage)
 
     def _enqueue_due(self) -> bool:
-        """What recurs and is due; True if a job was put in line."""
+        """Enqueue the jobs of schedules that are due; True if a job was put in line."""
         due = self._storage.next_occurrence()
         if due is None or due > self._storage.clock.now():
             return False
@@ -124,7 +125,7 @@ class Housekeeping:
         return any(job for _, job, _ in occurred)
 
     def _recover(self) -> bool:
-        """The jobs of workers that died; True if one was put in line."""
+        """Recover the jobs of dead workers; True if there was one."""
         recovered = recover(self._storage, self._home)
         for worker, job, verdict in recovered:
             state, reason = verdict.state.value, verdict.error_message
@@ -133,7 +134,7 @@ class Housekeeping:
 
 
 def identity(name: str, storage: Storage) -> Worker:
-    """This process, as the queue knows it."""
+    """The row of `workers` that describes this process."""
     pid, now = os.getpid(), storage.clock.now()
     start_time = platforms.start_time(pid)
     assert start_time is not None

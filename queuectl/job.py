@@ -1,4 +1,4 @@
-"""What a job is: its fields and its states; and what a run makes of it."""
+"""A job: its fields, its states, and the state it gets after a run."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 from queuectl.errors import WrongState
 from queuectl.times import Millis
 
-LAST = "last"  # what the newest job is called, wherever an id is asked for
+LAST = "last"  # means the newest job, wherever an id is accepted
 ANY = "any"
 DEFAULT_QUEUE = "default"
 MOST_LOST_IN_A_ROW = 3
 HIGHEST_PRIORITY = 10
-# What a run finds in its environment, and no other run may.
+# Variables that belong to one run: a job that is enqueued from within a run must not inherit them.
 AFTER_VARIABLES = ("QUEUECTL_AFTER_ID", "QUEUECTL_AFTER_STATE", "QUEUECTL_AFTER_EXIT_CODE")
 TRACEPARENT, TRACESTATE = "TRACEPARENT", "TRACESTATE"
 RUN_VARIABLES = ("QUEUECTL_RUN", "QUEUECTL_JOB_ID", *AFTER_VARIABLES, TRACEPARENT, TRACESTATE)
 OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-TRACE_SIGNS = (TRACEPARENT, "OTEL_TRACES_EXPORTER", *OTLP_ENDPOINTS)  # without any of them there are no traces
+TRACE_SIGNS = (TRACEPARENT, "OTEL_TRACES_EXPORTER", *OTLP_ENDPOINTS)  # if none of them is set, there are no traces
 
 
 class State(str, Enum):
@@ -32,12 +32,12 @@ class State(str, Enum):
 
     @property
     def has_ended(self) -> bool:
-        """For good: no worker takes such a job again by itself."""
+        """Whether the state is final: no worker takes the job again unless a user retries it."""
         return self in (State.COMPLETED, State.DEAD, State.CANCELLED)
 
 
 class Job(NamedTuple):
-    """A row of `jobs`, its columns by their names; from `output` on what only some readers fetch."""
+    """A row of `jobs`; its columns have the same names. The fields from `output` on are read only where needed."""
 
     seq: int
     id: str
@@ -74,10 +74,10 @@ class Job(NamedTuple):
     unique_key: str | None
     waits_for: int
     dependents: int
-    after_id: str | None  # whose end let it enter the line,
-    after_state: str | None  # how that was
-    after_exit_code: int | None
-    begun_after: int  # its newest lease when it was last retried by hand
+    after_id: str | None  # the job whose end let this one enter the line,
+    after_state: str | None  # that job's state,
+    after_exit_code: int | None  # and its exit code
+    begun_after: int  # the newest lease when the job was last retried by hand
     shell: str | None
     no_retry_on: str | None
     jitter: float
@@ -90,7 +90,7 @@ class Job(NamedTuple):
 
     @property
     def waited_until(self) -> Millis | None:
-        """When it no longer waited: at its start, or when it was cancelled without one."""
+        """When the job stopped waiting: at its start, or when it was cancelled while it waited."""
         ended_in_line = self.state is State.CANCELLED and self.cancel_reason is None
         return self.finished_at if ended_in_line else self.started_at
 
@@ -104,7 +104,7 @@ class Job(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A job that another waits for, and how it must end for that: completed, dead, or any."""
+    """A job that another job waits for, and how it must end: completed, dead, or any."""
 
     id: str
     wanted: str
@@ -114,7 +114,7 @@ class Need(NamedTuple):
 
 
 class NewJob(NamedTuple):
-    """A job as it is handed in: checked, and not yet stored."""
+    """A new job: checked, but not stored yet."""
 
     id: str | None
     command: str
@@ -138,23 +138,23 @@ class NewJob(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of one run. With no exit code the command never started, or was ended by us for `reason`."""
+    """The result of one run. Without an exit code the command never started, or queuectl ended it for `reason`."""
 
     exit_code: int | None
     duration_seconds: float
     output: str = ""
     stderr: str = ""
     reason: str | None = None
-    state: State | None = None  # what the job becomes, where that is not for the exit code to say
-    has_started: bool = True  # or it could not be, or was not, started at all
+    state: State | None = None  # the job's next state, if the exit code does not decide it
+    has_started: bool = True  # False if the command was not started, or could not be
 
 
-# How a message begins that says why a run ended before its command did.
+# The beginnings of messages that say why a run was ended before its command had ended.
 TIMED_OUT, WORKER_STOPPED, WORKER_LOST = "timed out", "its worker was stopped", "worker lost"
 
 
 class Verdict(NamedTuple):
-    """Where a job goes after a run, and how its history puts it."""
+    """The state that a job gets after a run, and the outcome that its history records."""
 
     state: State
     outcome: str
@@ -164,7 +164,7 @@ class Verdict(NamedTuple):
 
 
 def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chance: float = 0) -> Verdict:
-    """What becomes of the job; chance, from 0 to 1, is how much of its jitter is added to the wait."""
+    """The job's verdict after a run; `chance`, from 0 to 1, says how much of its jitter is added to the wait."""
     if outcome.state is State.PENDING:
         if job.no_rerun and outcome.has_started:
             return Verdict(State.DEAD, "dead", f"{outcome.reason}, and it must not run twice")
@@ -182,7 +182,7 @@ def after_run(job: Job, outcome: Outcome, now: Millis, max_backoff: float, chanc
 
 
 def after_loss(job: Job, rebooted: bool) -> Verdict:
-    """A lost worker costs its job no try; but a job that takes its workers down with it must not do so for ever."""
+    """The verdict after a lost worker: it costs no try, but a job must not crash its workers again and again."""
     if rebooted and not job.no_rerun:
         return Verdict(
             State.PENDING, "lost", f"{WORKER_LOST}: the machine restarted, or its user signed out", lost=job.lost
@@ -200,7 +200,7 @@ def cancelled(reason: str | None) -> Verdict:
 
 
 def backoff_millis(job: Job, max_backoff: float, chance: float = 0) -> Millis:
-    """The wait after the job's newest failure: min(backoff_base ** n, max_backoff) seconds, and some of its jitter."""
+    """The wait after the job's newest failure: min(backoff_base ** n, max_backoff) seconds, plus some of its jitter."""
     try:
         seconds = min(float(job.backoff_base) ** job.attempts, max_backoff)
     except OverflowError:
@@ -208,7 +208,7 @@ def backoff_millis(job: Job, max_backoff: float, chance: float = 0) -> Millis:
     return round(seconds * (1 + job.jitter * chance) * 1000)
 
 
-# --- what cannot be done to it ---
+# --- operations that a job's state forbids ---
 
 
 def refuse_ended(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""The keys of a job, as a type checker is told of them; nothing loads this when a program runs."""
+"""The types of a job's keys, for type checkers only: this module is not imported at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ids = str | Added | Job | Sequence[str | Added | Job]
 
 
 class Common(TypedDict, total=False):
-    """What can be said of a job when it is enqueued, and changed while it waits; None is as if it was not given."""
+    """The keys that can be given when a job is enqueued and changed while it waits; None means not given."""
 
     priority: int | None
     max_retries: int | None
@@ -32,7 +32,7 @@ class Common(TypedDict, total=False):
 
 
 class Fields(Common, total=False):
-    """Of `Queue.enqueue`."""
+    """The keyword arguments of `Queue.enqueue`."""
 
     id: str | None
     env: dict[str, str] | None
@@ -43,7 +43,7 @@ class Fields(Common, total=False):
 
 
 class Changes(Common, total=False):
-    """Of `Queue.edit`: a variable that is None is taken out, and those that are not named stay."""
+    """The keyword arguments of `Queue.edit`: in `env`, None removes a variable, and others than those named stay."""
 
     command: str | Sequence[str]
     env: Mapping[str, str | None] | None

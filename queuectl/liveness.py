@@ -1,4 +1,4 @@
-"""Who lives: how each worker that the queue knows is, seen from here."""
+"""Whether each worker that the queue knows is alive, as far as this process can tell."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from queuectl.job import Job
 from queuectl.storage import Storage, Worker
 from queuectl.times import Millis
 
-# A worker that cannot be looked up from here is dead when it has missed so many heartbeats. It has ended its run by
-# itself before that, when it could tell nobody for LEASE_HEARTBEATS that it lives.
+# A worker whose process cannot be looked up from here counts as dead once it has missed MISSED_HEARTBEATS heartbeats.
+# Before that, after LEASE_HEARTBEATS without a heartbeat that reached the database, it has ended its run itself.
 MISSED_HEARTBEATS = 3
 LEASE_HEARTBEATS = 2.5
 
@@ -24,7 +24,7 @@ class Condition(str, Enum):
 
 
 class Standing(NamedTuple):
-    """A worker, how it is, what it has in hand, and how much memory it uses, if it can be seen from here."""
+    """A worker, its condition, the job in hand, and its memory use if its process is on this machine."""
 
     worker: Worker
     condition: Condition
@@ -42,7 +42,7 @@ def is_here(worker: Worker) -> bool:
 
 
 def condition(worker: Worker, now: Millis, heartbeat_interval: float, is_shared: bool) -> Condition:
-    """Where it can be looked up, pid and start time decide: a suspended worker, or laptop, is not a dead one."""
+    """The worker's condition. On its own machine pid and start time decide: a suspended worker or laptop is alive."""
     if is_here(worker):
         alive = platforms.start_time(worker.pid) == worker.start_time
         if not alive and platforms.began_before_logon(worker.start_time):
@@ -55,7 +55,7 @@ def condition(worker: Worker, now: Millis, heartbeat_interval: float, is_shared:
 
 
 def available(storage: Storage) -> list[Worker]:
-    """The workers that will take another job: they live, and were not told to stop."""
+    """The workers that will take another job: they are alive and were not told to stop."""
     return [worker for worker, found in conditions(storage) if found is Condition.ALIVE and worker.stop_grace is None]
 
 

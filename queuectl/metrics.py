@@ -1,4 +1,4 @@
-"""What the queue has done lately, from the counters and the newest runs."""
+"""Recent activity of the queue, from its counters and its newest runs."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """The smallest value that at least this part of them do not exceed."""
+    """The smallest of the values that at least this fraction of them do not exceed."""
     return ordered[max(0, -int(-len(ordered) * part // 1) - 1)]
 
 
 def rate(runs: Sequence[EndedRun], now: Millis) -> float:
-    """Jobs ended a minute: over the last ten minutes, or over the sample where it does not reach back so far."""
+    """Runs ended per minute, over the last ten minutes or, if shorter, the time that the sample covers."""
     lately = [run for run in runs if now - run.finished_at <= LATELY_SECONDS * 1000]
     if not lately:
         return 0.0
@@ -72,10 +72,9 @@ def rate(runs: Sequence[EndedRun], now: Millis) -> float:
 def recent_events(storage: Storage, count: int) -> list[Event]:
     """The newest events, the newest first.
 
-    A run's start is older than its end; so if its start is among the newest events of all, its end is too, and it is
-    enough to look at as many of the newest ends as events are wanted. The jobs that run or were cancelled are found by
-    their numbers and not by when that happened: so SAMPLE of them are looked at, which is all that run on fewer workers
-    than that, and all that were cancelled unless there are more.
+    A run's start is older than its end. So if the start is among the newest `count` events, the end is too, and
+    reading the newest `count` runs finds both. Running and cancelled jobs are read by job number, not by the time of
+    the event, so SAMPLE of each are read: with more running or cancelled jobs than that, an event may be missing.
     """
     found: list[Event] = []
     for run in storage.newest_runs(count):
@@ -85,9 +84,9 @@ def recent_events(storage: Storage, count: int) -> list[Event]:
         if job.started_at is not None:
             found.append(Event(job.started_at, "started", job.id, job.worker))
     for job in storage.jobs(State.CANCELLED, SAMPLE):
-        if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: no run has ended so
+        if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: `runs` has no row for it
             found.append(Event(job.finished_at, "cancelled", job.id, None))
     found.extend(Event(job.created_at, "enqueued", job.id, None) for job in storage.jobs(None, count))
-    # Of one millisecond, what comes later in a job's life counts as newer.
+    # Within the same millisecond, the event that comes later in a job's life counts as newer.
     order = {"enqueued": 0, "started": 1}
     return sorted(found, key=lambda event: (event.at, order.get(event.event, 2)), reverse=True)[:count]

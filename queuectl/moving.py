@@ -1,7 +1,7 @@
-"""Take a whole queue from one database to another, in small steps, each committed.
+"""Move a whole queue from one database to another, in small steps, each committed.
 
-Whenever it is interrupted, the same call goes on where it stopped. Until the copy is whole and was compared, the source
-has everything; from the moment it is closed nobody writes to it, and to the copy nobody writes before it is whole.
+After an interruption the same call continues where the move stopped. The source keeps all rows. It is closed before
+the first row is copied, so nobody writes to it; the target is opened only after the copy is complete and verified.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from queuectl.recovery import recover
 from queuectl.storage import Storage, open_storage
 from queuectl.storage.tables import Range, Row, Table, count, delete, ranges, rows_of, tables
 
-# Not copied row by row: who works, what holds of one database only, and what each engine counts in its own way.
+# Tables that are not copied row by row: workers, what belongs to one database, and counters, which the engines store
+# differently.
 NOT_ROWS = ("workers", "meta", "clock", "totals")
-# What `meta` says of one database: its version, its clock, and the moves it has seen.
+# Rows of `meta` that belong to one database: its version, its clock, and its state in a move.
 OWN_META = ("schema_version", "clock", "queue_id", "moved_to", "moving_from", "move", "move_progress", "arrived")
 POLL_SECONDS = 0.1
 SUM_BITS = 128
 
-# How many rows are done, of how many.
+# Takes how many rows are done, and how many there are.
 Show = Callable[[int, int], None]
 
 
 class Sum:
-    """How many rows there are, and a sum over what is in them that the order of the rows does not change."""
+    """The number of rows, and a checksum of their contents that does not depend on their order."""
 
     def __init__(self, rows: int = 0, checksum: str = "0") -> None:
         self.rows, self._sum = rows, int(checksum, 16)
@@ -51,7 +52,7 @@ class Sum:
 
 
 def move(home: Home, source: Storage, to: str, show: Show, patience_seconds: float = 0) -> dict[str, int]:
-    """Move the queue, and use it there from now on; how many rows each table has."""
+    """Move the queue, and configure this home to use it there; return how many rows each table has."""
     url = to if is_postgres(to) else f"sqlite:///{sqlite_path(to)}"
     target = open_storage(home, url)
     try:
@@ -66,19 +67,19 @@ def move(home: Home, source: Storage, to: str, show: Show, patience_seconds: flo
 
 
 def has_arrived(storage: Storage) -> bool:
-    """Whether this queue has moved, and is whole where it went."""
+    """Whether this queue has moved, and its copy is complete."""
     return "arrived" in storage.meta()
 
 
 def reopen(storage: Storage) -> bool:
-    """Use a queue again that was closed to be moved; False if it is open."""
+    """Open a queue again that was closed to be moved; False if it is open already."""
     with storage.exclusively():
         meta = storage.meta()
         if "moving_from" in meta:
             raise QueueMoved(moving_from=meta["moving_from"])
         if "moved_to" not in meta:
             return False
-        if "arrived" in meta:  # from now on there are two queues, and neither may end the other's runs
+        if "arrived" in meta:  # there are two queues now; with different ids neither can kill the other's runs
             storage.run("set_meta", name="queue_id", value=os.urandom(4).hex())
         _forget(storage, "moved_to", "arrived")
     return True
@@ -88,7 +89,7 @@ def reopen(storage: Storage) -> bool:
 
 
 def _is_there(source: Storage, target: Storage) -> bool:
-    """Whether the target is the queue already: the same database, or where a move that was killed late has led."""
+    """Whether the target already holds the queue: it is the same database, or a move to it has copied everything."""
     here, there = source.meta(), target.meta()
     if here["queue_id"] != there["queue_id"] or "moving_from" in there:
         return False
@@ -98,7 +99,7 @@ def _is_there(source: Storage, target: Storage) -> bool:
 
 
 def _is_same(source: Storage, target: Storage) -> bool:
-    """An address can be written in many ways, so something is put down in the one and looked for in the other."""
+    """Whether both are the same database. URLs can differ, so a mark is written to one and looked for in the other."""
     mark = os.urandom(8).hex()
     with source.exclusively():
         source.run("set_meta", name="mark", value=mark)
@@ -109,14 +110,14 @@ def _is_same(source: Storage, target: Storage) -> bool:
 
 
 def _begin(home: Home, source: Storage, target: Storage, url: str, patience_seconds: float) -> str:
-    """Mark the target and then close the source, or find what an earlier call has done of it; the move's own id."""
+    """Mark the target and then close the source, unless an earlier call has done so; return the id of the move."""
     here = source.meta()
     if "moving_from" in here:
         raise QueueMoved(moving_from=here["moving_from"])
     if "moved_to" in here:
         if target.meta().get("move") != here["move"] or "moved_to" in target.meta():
             raise QueueError(
-                f"This queue is on its way to {here['moved_to']}, and nothing of it is in {masked(url)}. "
+                f"This queue is on its way to {here['moved_to']}, and not to {masked(url)}. "
                 "Finish that move, or give it up first: queuectl db reopen"
             )
         return here["move"]
@@ -132,7 +133,7 @@ def _begin(home: Home, source: Storage, target: Storage, url: str, patience_seco
 
 
 def _rest(home: Home, source: Storage, patience_seconds: float) -> None:
-    """Put back what dead workers had in hand; nobody else may have anything."""
+    """Put the jobs of dead workers back in line, and wait until no worker is registered and no job runs."""
     silence = MISSED_HEARTBEATS * source.settings().heartbeat_interval
     give_up = time.monotonic() + (patience_seconds and patience_seconds + silence)
     while True:
@@ -150,7 +151,7 @@ def _must_rest(source: Storage) -> None:
         names = ", ".join(f"{worker.name} on {worker.host}" for worker in working[:3])
         more = f" and {len(working) - 3} more" if len(working) > 3 else ""
         raise QueueError(
-            f"Nobody may work on a queue that is moved, and there is {names}{more}. "
+            f"A queue cannot be moved while it has workers, and it has {names}{more}. "
             "Stop them first with queuectl worker stop --all, or use --wait"
         )
     if held := source.jobs(State.PROCESSING, 1):
@@ -158,11 +159,11 @@ def _must_rest(source: Storage) -> None:
 
 
 def _mark(target: Storage, move_id: str, queue_id: str, source_url: str, url: str) -> None:
-    """From here to the end of the move nobody may use the target; only if nobody does."""
+    """Close the target to others until the end of the move; refused if it already holds another queue."""
     with target.exclusively():
         there = target.meta()
         is_closed = "moved_to" in there or "moving_from" in there
-        # What is closed and has our id is what an earlier move of this same queue has left.
+        # A closed target with this queue's id holds what an earlier move of this queue has left.
         if not (is_closed and there["queue_id"] == queue_id) and (is_closed or target.one("is_used") is not None):
             raise QueueError(f"There is a queue in {url} already. Nothing was changed: name an empty database")
         for name, value in (("queue_id", queue_id), ("moving_from", source_url), ("move", move_id)):
@@ -180,7 +181,7 @@ def _forget(storage: Storage, *names: str) -> None:
 
 
 class Move:
-    """From a closed source to a marked target. How far it is stands in the target, in the transaction of each batch."""
+    """Copies a closed source to a marked target. Each batch's transaction also stores the progress in the target."""
 
     def __init__(self, source: Storage, target: Storage, move_id: str, show: Show) -> None:
         self.source, self.target, self.id = source, target, move_id
@@ -209,7 +210,7 @@ class Move:
         return self.rows
 
     def _empty(self) -> None:
-        """What an earlier move has left there."""
+        """Delete the rows that an earlier move has left in the target."""
         for table in self.tables:
             for part in ranges(self.target, table):
                 with self.target.exclusively():
@@ -242,7 +243,7 @@ class Move:
                     self.target.run("set_meta", name=name, value=value)
 
     def _compare(self, table: Table) -> None:
-        """What was read from the source with what the target has now; and both counted by the databases themselves."""
+        """Compare the checksum of the rows sent with that of the target's rows, and all counts of rows."""
         _, *begun = self._begun.get(table.name, [None])
         sent, found = Sum(*begun), Sum()
         for part in ranges(self.target, table):
@@ -282,13 +283,13 @@ class Move:
 
 
 def counted(storage: Storage) -> tuple[Any, ...]:
-    """All counters, but for those of queues in which nothing has ever been."""
+    """All counters, except those of queues that never had a job."""
     totals = storage.totals_by_queue()
     return storage.counters(), {queue: numbers for queue, numbers in totals.items() if any(numbers.values())}
 
 
 def at_home(table: Table, rows: Sequence[Row], machine: str, name: str) -> list[Row]:
-    """The rows with this machine under another name: a file calls it nothing, and a server by its id."""
+    """The rows with this machine renamed: SQLite stores an empty name for it, and PostgreSQL its id."""
     if "machine" not in table.columns or machine == name:
         return list(rows)
     place = table.columns.index("machine")

@@ -1,4 +1,4 @@
-"""A database that cannot be used for a while: a job in hand is not lost because a disk is full or a server restarts."""
+"""Retry while the database cannot be used, so that a full disk or a server's restart does not lose the job in hand."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from queuectl.stopping import StopRequest
 from queuectl.storage import Storage
 
 SHORTEST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.25, 4.0
-COMPLAIN_SECONDS = 10.0  # between two of the same complaints
+COMPLAIN_SECONDS = 10.0  # the same error is logged again only after this time
 
 Result = TypeVar("Result")
 
 
 class Patience:
-    """Does for a worker what needs the database, however often that takes."""
+    """Runs a worker's actions on the database, and retries them after errors."""
 
     def __init__(self, storage: Storage, stop: StopRequest, log: EventLog) -> None:
         self._storage = storage
         self._stop = stop
         self._log = log
         self.longest_pause = LONGEST_RETRY_SECONDS
-        self.has_failed = False  # an action has; it may have taken effect, and only its answer been lost
+        self.has_failed = False  # an action failed; it may have been committed, and only the answer been lost
         self._pause = self._retry_at = 0.0
         self._complaint, self._complained_at = "", 0.0
 
     def insist(self, action: Callable[[], Result], until_overdue: bool = False) -> Result:
         """Retry until the database answers; give up once a signal has asked the worker to stop.
 
-        The outcome of a run is insisted on for as long as the run itself might have gone on (`until_overdue`).
+        With `until_overdue`, as for storing a run's outcome, it goes on after a signal until the grace time is over.
         """
         while True:
             try:
@@ -50,7 +50,7 @@ class Patience:
                 return result
 
     def attempt(self, action: Callable[[], Result]) -> Result | None:
-        """Try once; None while the database cannot be used, so that the caller can go on."""
+        """Try once, without waiting; None while the database cannot be used."""
         if time.monotonic() < self._retry_at:
             return None
         try:
@@ -63,7 +63,7 @@ class Patience:
         return result
 
     def _be_away(self, error: Exception) -> float:
-        """Say what is wrong, and not ten times a second; and how long to leave the database alone."""
+        """Log the error, but not the same one at every retry; return the pause before the next retry in seconds."""
         said = str(error)
         if said != self._complaint or time.monotonic() - self._complained_at >= COMPLAIN_SECONDS:
             self._log.say("database_away", error=said)

@@ -1,4 +1,4 @@
-"""A look before a job is stored: whether its directory is there, and its program."""
+"""Check before a job is stored whether its directory and its program exist."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from queuectl import platforms
 from queuectl.errors import InvalidInput
 from queuectl.job import NewJob
 
-# The first word of a line, where it is plainly the name of a program: no quotes, no variables, no assignment.
+# The first word of a line, if it can only be the name of a program: without quotes, variables or an assignment.
 FIRST_WORD = r"\s*([\w./+-]+)(?=[\s;&|<>]|$)"
-if os.name == "nt":  # not a drive that is gone to, either
+if os.name == "nt":  # nor may it be a drive letter, which changes the drive
     FIRST_WORD = r"\s*(?!\w:(?:[\s&|<>]|$))([\w./+\\:-]+)(?=[\s&|<>]|$)"
-# What a shell knows by itself.
+# Commands and keywords that shells do themselves.
 BUILTINS = """. alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs
 disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if
 in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source
@@ -22,7 +22,7 @@ suspend test then time times trap true type typeset ulimit umask unalias unset u
 
 
 class Preflight:
-    """Looks at one job after the other, and says the same thing once."""
+    """Checks one job after another, and gives each warning once."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Preflight:
     ) -> None:
         self._environment = environment
         self._is_shared = is_shared  # other machines have other directories and programs
-        self._has_own_shell = has_own_shell  # one that the user has set
+        self._has_own_shell = has_own_shell  # the setting `shell` names one
         self._strict = strict
         self._warn = warn
         self._said: set[str] = set()
         self._found: dict[tuple[str, ...], bool] = {}
 
     def look_at(self, job: NewJob, here: str) -> NewJob:
-        """The job; refused where it cannot run, with a warning where it may not be able to."""
+        """Return the job; raise an error if it cannot run, and warn if it might not be able to."""
         if job.cwd != here and not os.path.isdir(job.cwd):
             if not self._is_shared and not job.needs:
                 existing(job.cwd)
@@ -60,18 +60,18 @@ class Preflight:
             self._said.add(what)
 
     def _program_of(self, job: NewJob) -> str | None:
-        """What is to be started, if that can be told."""
+        """The program that the job starts, if that can be determined."""
         if job.argv is not None:
             from json import loads
 
             word = str(loads(job.argv)[0])
             return None if platforms.is_builtin(word) else word
-        if self._has_own_shell or job.shell:  # which may know other words
+        if self._has_own_shell or job.shell:  # that shell may have other builtins
             return None
         found = re.match(FIRST_WORD, job.command)
         if not found or found[1] in BUILTINS.split():
             return None
-        letters = re.match("[A-Za-z]*", found[1])  # cmd.exe takes `cd..`, `echo.` and `dir/w` for its own, too
+        letters = re.match("[A-Za-z]*", found[1])  # `cd..`, `echo.` and `dir/w` are builtins of cmd.exe, too
         return None if letters and platforms.is_builtin(letters[0]) else found[1]
 
     def _is_found(self, program: str, job: NewJob) -> bool:
@@ -87,7 +87,7 @@ class Preflight:
 
 
 def is_found(program: str, cwd: str, path: str) -> bool:
-    """Whether there is such a program, in the directory that it names or on the path."""
+    """Whether the program exists, in the directory that its name contains or on the path."""
     places = [""] if os.path.dirname(program) else path.split(os.pathsep)
     endings = [""]
     if os.name == "nt":

@@ -1,4 +1,4 @@
-"""A part of what a try has printed, from any place on: of the spool while it runs, then of the file or row it is in."""
+"""Read a part of a try's output, from any offset: from the spool file while it runs, then from its kept file or row."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from queuectl.job import Job
 from queuectl.platforms import CODE_PAGE
 from queuectl.queue import Queue
 
-CONTINUED = range(0x80, 0xC0)  # a byte of UTF-8 with which no letter begins
+CONTINUED = range(0x80, 0xC0)  # continuation bytes of UTF-8: no character begins with one
 LONGEST_LETTER = 4
-CUT = "["  # a text of which the beginning is missing begins with a line in brackets that says so
+CUT = "["  # a text whose beginning was cut off begins with a line in brackets that says so
 CUT_LINE = " bytes cut; the whole is in "
 
 
 class Part(NamedTuple):
-    """The text from `start` to `offset`, in bytes of the whole as far as it is there."""
+    """The text between the byte offsets `start` and `offset` of an output that has `size` bytes so far."""
 
     text: str
     start: int
     offset: int
     size: int
     is_running: bool
-    is_cut: bool  # what came before the beginning is not to be had here
-    host: str | None  # where it runs, if that is a machine whose files cannot be seen from here
+    is_cut: bool  # the output before the text's beginning was not kept
+    host: str | None  # the machine that runs it, if its spool files cannot be read here
 
 
 def part_of_try(queue: Queue, job: Job, lease: int, stream: int, offset: int, most: int) -> Part:
-    """From this byte on, or so many before the end; of stdout (0) or stderr (1)."""
+    """At most `most` bytes of stdout (0) or stderr (1), from `offset` on, which counts from the end if negative."""
     if runs(job, lease):
         path = queue.home.spool(job.worker or "")[stream]
         size = size_of(path)
         start = place(offset, size)
         data = read(path, start, most)
         job = queue.storage.glance(job.id)
-        if runs(job, lease):  # otherwise what was read may be the next job's
+        if runs(job, lease):  # otherwise the data may be the next job's output
             return part(data, start, size, True, host=elsewhere(queue, job))
     kept = queue.home.kept(job.seq, lease)[stream]
     if os.path.exists(kept):
@@ -58,7 +58,7 @@ def place(offset: int, size: int) -> int:
 def part(
     data: bytes, start: int, size: int, is_running: bool = False, is_cut: bool = False, host: str | None = None
 ) -> Part:
-    """As text, of whole letters: what is left of one comes with the next part."""
+    """Decode only complete characters: an incomplete one at the end is left for the next part."""
     begun = next((n for n, byte in enumerate(data[:LONGEST_LETTER]) if byte not in CONTINUED), 0) if start else 0
     is_last = start + len(data) >= size and not is_running
     whole = data if is_last else whole_letters(data)

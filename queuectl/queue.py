@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from queuectl.keys import Changes, Fields
     from queuectl.liveness import Standing
 
-    JobId = str | Added | Job  # what enqueue returned will do for an id
+    JobId = str | Added | Job  # an id, or what enqueue or get returned
     JobIds = JobId | Sequence[JobId]
 
 
 class Place(NamedTuple):
-    """Where a job stands: how many are before it, when its time comes, what it waits for, or why it never will run."""
+    """Where a new job stands: how many jobs are ahead, when it is due, what it waits for, or why it was cancelled."""
 
     ahead: int | None = None
     run_at: int | None = None
@@ -52,14 +52,14 @@ class Place(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How many jobs are in each state, and how each worker is that the queue knows."""
+    """The number of jobs in each state, and the standing of each worker that the queue knows."""
 
     jobs: dict[str, int]
     workers: Sequence[Standing]
 
 
 class Queue:
-    """The queue in a directory, or in the one that QUEUECTL_HOME names, or in ~/.queuectl."""
+    """The queue whose home is the given directory, or QUEUECTL_HOME, or ~/.queuectl."""
 
     def __init__(self, home: str | None = None) -> None:
         self.home = open_home(home)
@@ -85,7 +85,7 @@ class Queue:
     # --- jobs ---
 
     def enqueue(self, command: str | Sequence[str], strict: bool = False, **fields: Unpack[Fields]) -> Added:
-        """Store one job; its fields are the keys of a job."""
+        """Store one job; the keyword arguments are the keys of a job."""
         return self.enqueue_all([{**fields, "command": command}], strict=strict)[0]
 
     def enqueue_all(
@@ -97,8 +97,8 @@ class Queue:
     ) -> list[Added]:
         """Store many jobs, all or none, as one enqueue. They get this process's directory and environment.
 
-        What may keep a job from running, such as a program that is not found, is told to `warn` once the jobs are
-        stored; if strict, it is refused.
+        If something may keep a job from running, such as a program that is not found, `warn` is called with a message
+        after the jobs are stored; with `strict` the jobs are refused instead.
         """
         warnings: list[str] = []
         new = self.checked(jobs, defaults, strict, warnings.append if warn else None)
@@ -117,7 +117,7 @@ class Queue:
         strict: bool = False,
         warn: Callable[[str], None] | None = None,
     ) -> Sequence[NewJob]:
-        """The jobs that these fields describe, if they can run here; nothing is stored."""
+        """The new jobs that these fields describe, after all checks; nothing is stored."""
         settings, now, cwd = self.storage.settings(), self.storage.clock.now(), current_directory()
         common = dict(defaults or {})
         preflight = Preflight(captured_environment(), self.storage.is_shared, bool(settings.shell), strict, warn)
@@ -127,7 +127,7 @@ class Queue:
         return new
 
     def place(self, added: Added) -> Place:
-        """Where a job that was just added stands."""
+        """Where a newly added job stands."""
         rank = added.rank
         if rank is None:
             job = self.storage.glance(added.id)
@@ -141,7 +141,7 @@ class Queue:
         return Place(0 if rank is None else self.storage.ahead(rank, added.seq, added.queue))
 
     def get(self, job_id: JobId) -> Job:
-        """All about one job, with what it printed; `last` is the newest."""
+        """One job, with its output; the id `last` means the newest job."""
         return self.storage.job(self._id(job_id))
 
     def _id(self, job_id: JobId) -> str:
@@ -157,11 +157,11 @@ class Queue:
         return newest
 
     def _found(self, needs: Sequence[Need]) -> tuple[Need, ...]:
-        """With the id of the newest job for `last`; that job may be named by its id, too."""
+        """The dependencies with `last` replaced by the newest job's id; each job occurs once."""
         return tuple({need.id: need for need in (need._replace(id=self._id(need.id)) for need in needs)}.values())
 
     def named(self, job_ids: JobIds) -> Sequence[Job]:
-        """The jobs of these ids, each once, without what they printed."""
+        """The jobs with these ids, each once, without their output."""
         wanted = [job_ids] if isinstance(job_ids, (str, Added, Job)) else job_ids
         if not isinstance(wanted, Iterable):
             raise InvalidInput(f"{brief(job_ids)} is not the id of a job, nor a list of ids")
@@ -172,11 +172,11 @@ class Queue:
         return self.storage.runs_of(job)
 
     def needs(self, job: Job) -> list[Link]:
-        """The jobs that it waits for, or has waited for."""
+        """The jobs that this job waits for or waited for."""
         return self.storage.needs_of(job)
 
     def dependents(self, job: Job) -> list[Link]:
-        """The jobs that wait for it, or have waited."""
+        """The jobs that wait or waited for this job."""
         return self.storage.dependents_of(job)
 
     def list(
@@ -189,7 +189,7 @@ class Queue:
         match: str | None = None,
         older_than: timedelta | float | str | None = None,
     ) -> list[Job]:
-        """The newest jobs, newest first, or pending ones as they will run; without what they printed."""
+        """The newest jobs, newest first; with the state pending, in the order in which they will run. Without output."""
         if type(limit) is not int or limit < 1:
             raise InvalidInput(f"limit cannot be {brief(limit)}. It takes a whole number from 1")
         seconds = None if older_than is None else checked_delay(older_than)
@@ -197,30 +197,30 @@ class Queue:
         return [job for page in self.find_all(wanted, limit) for job in page]
 
     def find(self, wanted: Selection, limit: int = 20, cursor: str = "") -> Page:
-        """The jobs that are wanted, a page at a time."""
+        """One page of the jobs that match the selection."""
         if wanted.queue is not None:
             self.storage.must_have_had(wanted.queue)
         return find(self.storage, wanted, limit, cursor)
 
     def find_all(self, wanted: Selection, limit: int | None = None) -> Iterator[Sequence[Job]]:
-        """All jobs that are wanted, a batch at a time."""
+        """All jobs that match the selection, in batches."""
         if wanted.queue is not None:
             self.storage.must_have_had(wanted.queue)
         return find_all(self.storage, wanted, limit)
 
     def counts(self) -> dict[str, int]:
-        """How many jobs there are in each state."""
+        """The number of jobs in each state."""
         totals = self.storage.totals()
         return {state.value: totals[state.value] for state in State}
 
     def status(self) -> Status:
-        """The counts, and what the workers do; nothing is changed, also where one is lost."""
+        """The counts, and what each worker does; nothing is changed, even if a worker is lost."""
         from queuectl.worker_manager import WorkerManager
 
         return Status(self.counts(), WorkerManager(self.home, self.storage).standings())
 
     def queues(self) -> Sequence[tuple[QueueRow, dict[str, int]]]:
-        """Every named queue, and how many jobs it has in each state."""
+        """Every named queue, with its number of jobs in each state."""
         totals = self.storage.totals_by_queue()
         self.storage.look_at_clock()
         return [(found, totals.get(found.name, {})) for found in self.storage.known_queues.values()]
@@ -228,10 +228,10 @@ class Queue:
     # --- waiting ---
 
     def wait(self, job_ids: JobIds, timeout: float | None = None) -> Sequence[Job]:
-        """Wait until these jobs have ended; they are returned with what they printed.
+        """Wait until these jobs have ended, and return them with their output.
 
-        One that was purged since is returned as it ended, without what it printed. It raises WaitedTooLong, which is a
-        TimeoutError, if they have not ended within so many seconds, and JobNotFound if one was deleted before its end.
+        A job that was purged after its end is returned without its output. Raises WaitedTooLong, a TimeoutError, if
+        the jobs have not ended within `timeout` seconds, and JobNotFound if a job was deleted before it was seen to end.
         """
         from queuectl.waiting import ForJobs, wait_until_over
 
@@ -244,9 +244,9 @@ class Queue:
         return [self.storage.job_at(job.seq) or ended[job.seq] for job in jobs]
 
     def wait_all(self, timeout: float | None = None, queue: str | None = None) -> bool:
-        """Wait until no job is left, in this queue or in any, that waits or runs.
+        """Wait until no job waits or runs, in this queue or, without one, in any.
 
-        It returns whether all that ended meanwhile are completed.
+        Returns whether all jobs that ended meanwhile are completed.
         """
         from queuectl.waiting import ForAll, wait_until_over
 
@@ -257,7 +257,7 @@ class Queue:
     # --- changing jobs ---
 
     def cancel(self, job_ids: JobIds, reason: str = "cancelled by the user") -> Sequence[Job]:
-        """Cancel jobs: at once those that wait, and those that run once their run is dead."""
+        """Cancel jobs: waiting jobs at once, and running jobs once their processes are killed."""
         reason = clean("The reason", reason)
         jobs = self.named(job_ids)
         for job in jobs:
@@ -266,9 +266,9 @@ class Queue:
         return [self.storage.glance(job.id) for job in jobs]
 
     def cancel_all(self, jobs: Sequence[Job], reason: str = "cancelled by the user") -> int:
-        """Cancel those of the jobs that have not ended; says how many, those that waited for them included.
+        """Cancel the jobs that have not ended; return how many were cancelled, including jobs that waited for them.
 
-        Jobs whose worker is dead have nobody to end them: they are put back in line first.
+        A job whose worker is dead has no worker to end its run, so it is first put back in line.
         """
         if any(job.state is State.PROCESSING for job in jobs):
             from queuectl.recovery import recover
@@ -277,7 +277,7 @@ class Queue:
         return self.storage.cancel_all(jobs, reason)
 
     def retry(self, job_ids: JobIds) -> Sequence[Job]:
-        """Put jobs that have ended back in line, as if they were new; what their tries printed is kept."""
+        """Put jobs that have ended back in line, as if they were new; their history and output are kept."""
         jobs = self.named(job_ids)
         for job in jobs:
             refuse_unended(job)
@@ -289,17 +289,17 @@ class Queue:
         return jobs
 
     def retry_all(self, jobs: Iterable[Job]) -> int:
-        """Put those of the jobs back in line that are still what they were when they were chosen; says how many."""
+        """Put the jobs back in line whose state has not changed since they were read; return how many."""
         return sum(self.retry_each(jobs))
 
     def retry_each(self, jobs: Iterable[Job]) -> Iterator[int]:
-        """The same a batch at a time, those that others need first; after each, how many it were."""
+        """Like retry_all, in batches, dependencies before their dependents; yields each batch's number of jobs."""
         from queuectl.retrying import retry_all
 
         return retry_all(self.storage, jobs)
 
     def delete(self, job_ids: JobIds) -> Sequence[Job]:
-        """Delete jobs that do not run, with their history and logs."""
+        """Delete jobs that are not running, with their history and logs."""
         jobs = self.named(job_ids)
         for job in jobs:
             refuse_running(job)
@@ -307,9 +307,9 @@ class Queue:
         return jobs
 
     def delete_all(self, jobs: Sequence[Job], leave: Callable[[str], None] = lambda path: None) -> int:
-        """Delete those of the jobs that are still what they were when they were chosen; says how many.
+        """Delete the jobs whose state has not changed since they were read; return how many.
 
-        A log that somebody has open on Windows cannot be removed. That stops nothing: `leave` is told its path.
+        On Windows a log that is open in another program cannot be removed: `leave` is called with its path.
         """
         deleted = self.storage.delete(jobs)
         for job in deleted:
@@ -318,7 +318,7 @@ class Queue:
         return len(deleted)
 
     def edit(self, job_id: JobId, **fields: Unpack[Changes]) -> Job:
-        """Change a job that waits; the fields are named like the options of `queuectl enqueue`."""
+        """Change a waiting job; the keyword arguments are named like the options of `queuectl enqueue`."""
         [job] = self.named([job_id])
         wanted = changes(job, {**fields}, current_directory(), self.storage.clock.now())
         if "cwd" in wanted and not self.storage.is_shared and not job.waits_for:
@@ -326,7 +326,7 @@ class Queue:
         return self.storage.edit(job, wanted)
 
     def promote(self, job_id: JobId) -> Job:
-        """Put a job that waits before all others."""
+        """Put a waiting job before all others."""
         [job] = self.named([job_id])
         self.storage.promote(job)
         return self.storage.glance(job.id)
@@ -337,16 +337,16 @@ class Queue:
         return self.storage.settings()
 
     def all_settings(self) -> dict[str, Any]:
-        """By name; the database, which is this machine's own setting, as it may be shown to anybody."""
+        """All settings by name; the database URL, which each machine sets itself, has its password masked."""
         return {**self.storage.settings()._asdict(), DATABASE: self.setting(DATABASE)}
 
     def setting(self, name: str) -> Any:
-        """One of them; which database it is can be told also while that cannot be used."""
+        """One setting; `database` can be read even if the database cannot be used."""
         known = config.canonical(name)
         return masked(database_url(self.home)) if known == DATABASE else getattr(self.storage.settings(), known)
 
     def set(self, name: str, value: str) -> str:
-        """Set a setting for all workers; takes effect without restarting them. Returns the value as it is shown."""
+        """Change a setting for all workers, without restarting them; return the value as it is shown."""
         known = config.canonical(name)
         if known == DATABASE:
             return self._set_database(checked(value))
@@ -355,7 +355,7 @@ class Queue:
         return text
 
     def _set_database(self, url: str) -> str:
-        """Where the queue is, from now on, for this machine; only if it can be used."""
+        """Use another database on this machine from now on, if it can be opened."""
         open_storage(self.home, url).close()
         configure(self.home, url)
         self.close()
@@ -371,7 +371,7 @@ class Queue:
 
 
 def traced(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
-    """The jobs in the trace that they are enqueued in, or each in one of its own where traces are wanted."""
+    """The jobs as part of the current trace or, without one, each in a trace of its own if tracing is configured."""
     if not any(name in os.environ for name in TRACE_SIGNS) and "opentelemetry.trace" not in sys.modules:
         return jobs
     from queuectl.tracing import begun, context
@@ -381,7 +381,7 @@ def traced(jobs: Sequence[NewJob]) -> Sequence[NewJob]:
 
 
 def check_shells(jobs: Iterable[NewJob]) -> None:
-    """Whether the shells that jobs name are there; where machines share a queue another one may have them."""
+    """Refuse jobs whose shell is not installed; not for a shared queue, as another machine may have the shell."""
     for shell in {job.shell for job in jobs if job.shell}:
         if not config.is_there(shell):
             raise InvalidInput(f"No {shell} is there to run it. Install it, or choose another with --shell")
@@ -395,5 +395,5 @@ def current_directory() -> str:
 
 
 def captured_environment() -> dict[str, str]:
-    """This process's environment, without the marks of the run that it may itself be part of."""
+    """This process's environment, without the variables of the run that this process may be part of."""
     return {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}

@@ -1,4 +1,4 @@
-"""Workers that died: find them, kill what is left of their runs, put their jobs back in line."""
+"""Find dead workers, kill the remaining processes of their runs, and put their jobs back in line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Recovered(NamedTuple):
 
 
 def recover(storage: Storage, home: Home) -> list[Recovered]:
-    """Put back the jobs of all dead workers; whoever does it at the same time does no harm."""
+    """Put back the jobs of all dead workers; several processes may safely do this at the same time."""
     recovered: list[Recovered] = []
     silence = MISSED_HEARTBEATS * storage.known_settings.heartbeat_interval
     for worker, found in conditions(storage):
         if found is Condition.ALIVE:
             continue
         if not is_here(worker) and storage.connected_seconds() < silence:
-            continue  # the server may have been away, and everybody silent: who has just come back judges nobody
+            continue  # after an outage of the server all heartbeats are old: give the workers time to send new ones
         for job in storage.held_by(worker.name):
             if is_here(worker):
                 runs.kill_marked(run_mark(storage, job))
@@ -36,7 +36,7 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
         if storage.remove_dead(worker):
             for path in home.spools(worker.name):
                 remove(path)
-    # A worker that was taken for dead may claim once more before it hears of it, and die before it has joined again.
+    # A worker whose row was removed as dead may claim another job before it notices, and die before it registers again.
     for job in storage.orphans():
         if storage.clock.now() - job.updated_at > silence * 1000 and storage.connected_seconds() >= silence:
             runs.kill_marked(run_mark(storage, job))
@@ -45,11 +45,11 @@ def recover(storage: Storage, home: Home) -> list[Recovered]:
 
 
 def _put_back(storage: Storage, job: Job, rebooted: bool, worker: Worker | None, recovered: list[Recovered]) -> None:
-    """Unless the worker has been heard of since it was taken for dead, or somebody else was first."""
+    """Put the job back, unless the worker has sent a heartbeat since, or another process was first (LeaseLost)."""
     with contextlib.suppress(LeaseLost):
         recovered.append(Recovered(job.worker or "", job, storage.lose(job, rebooted, worker)))
 
 
 def run_mark(storage: Storage, job: Job) -> str:
-    """What every process of this run carries in its environment as QUEUECTL_RUN; a number is never used again."""
+    """The value of QUEUECTL_RUN in the environment of this run's processes; no other run ever has the same one."""
     return f"{storage.queue_id()}.{job.seq}.{job.lease}"

@@ -1,4 +1,4 @@
-"""When a recurring job comes next: by a cron line in a time zone, or every so often."""
+"""When a recurring job is next due: by a cron line in a time zone, or at a fixed interval."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from queuectl.times import Millis, parse_duration
 
 SHORTEST_SECONDS = 1.0
 CRON_FIELDS = 5
-# A fixed cron time that has come does not come again when the clock is set back by less, as with Debian's cron.
+# As with Debian's cron, if the clock is set back by less than this, a fixed cron time that has passed is not repeated.
 LEEWAY: Millis = 3 * 3600 * 1000
 
 
 class Rule(NamedTuple):
-    """Either a cron line, read in a time zone, or a number of seconds, counted from when the schedule was made."""
+    """Either a cron line in a time zone, or an interval in seconds, counted from when the schedule was made."""
 
     cron: str | None
     every_seconds: float | None
     tz: str
 
     def next_after(self, moment: Millis, anchor: Millis) -> Millis:
-        """The first occurrence later than this moment; the anchor is any occurrence there was or will be."""
+        """The first occurrence after this moment; `anchor` is any past or future occurrence."""
         if self.every_seconds is not None:
             step = round(self.every_seconds * 1000)
             return anchor + ((moment - anchor) // step + 1) * step
@@ -34,13 +34,13 @@ class Rule(NamedTuple):
     def _next_by_cron(self, moment: Millis) -> Millis:
         from cronsim import CronSim, CronSimError
 
-        # As Debian's cron does it: what falls into the hour that is skipped comes right after it, and what falls into
-        # the hour that comes twice comes once, unless it comes every hour anyway.
+        # As in Debian's cron: a time in the hour that is skipped occurs right after it, and a time in the hour that
+        # is repeated occurs once, unless the schedule is due every hour anyway.
         local = datetime.fromtimestamp(moment / 1000, known_zone(self.tz))
         try:
             for found in CronSim(self.cron or "", local):
                 at = round(found.timestamp() * 1000)
-                # Asked in the second of the two hours that have the same name, it begins with those of the first.
+                # Within the second of two repeated hours, CronSim begins with the occurrences of the first.
                 if at > moment:
                     return at
         except CronSimError as error:
@@ -51,19 +51,19 @@ class Rule(NamedTuple):
         raise InvalidInput(f"{brief(self.cron)} never comes to pass. Look at its day and month")
 
     def is_astray(self, next_at: Millis, now: Millis) -> bool:
-        """Whether an occurrence would come before the one that is taken for the next: the clock was set back."""
+        """Whether the clock was set back: then an occurrence is due before `next_at`, the stored next one."""
         comes_often = self.cron is None or any(field.startswith("*") for field in self.cron.split()[:2])
         leeway = 0 if comes_often else LEEWAY
         return next_at > self.next_after(now + leeway, next_at)
 
 
 def parse_rule(cron: str | None, every: str | None, tz: str | None, now: Millis) -> Rule:
-    """The rule that these words give, if it ever comes to pass."""
+    """The rule that these options describe; refused if it never occurs."""
     if (cron is None) == (every is None):
         raise InvalidInput('Say when: either --cron "0 2 * * *" or --every 15m')
     if every is not None:
         if tz is not None:
-            raise InvalidInput("--tz goes with --cron: --every counts by no clock on the wall. Leave it out")
+            raise InvalidInput("--tz goes with --cron: --every does not depend on a time zone. Leave it out")
         seconds = parse_duration(every)
         if seconds < SHORTEST_SECONDS:
             raise InvalidInput(f"--every cannot be {brief(every)}. It takes a duration from 1 s, e.g. 15m")
@@ -91,23 +91,23 @@ def known_zone(name: str) -> ZoneInfo:
 def zone_named(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # it may look like a path, or be a directory of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the name may look like a path, or be a directory of zones
         return None
 
 
 def local_zone() -> str:
-    """The name of the user's own time zone, by which a cron line knows when the clocks will change."""
+    """The name of the user's time zone: from an offset alone, changes to and from summer time are unknown."""
     wanted = os.environ.get("TZ", "").removeprefix(":").rpartition("zoneinfo/")[2]
-    if wanted and not wanted.startswith("/"):  # a file such as /etc/localtime has no name
+    if wanted and not wanted.startswith("/"):  # a path such as /etc/localtime is not the name of a zone
         name: str | None = wanted
     else:
         from tzlocal import get_localzone_name
 
         try:
             name = get_localzone_name()
-        except (ZoneInfoNotFoundError, LookupError, ValueError):  # its files contradict each other
+        except (ZoneInfoNotFoundError, LookupError, ValueError):  # the system's files contradict each other
             name = None
-        if name is None and time.timezone == 0 and not time.daylight:  # a small system that knows of no zones at all
+        if name is None and time.timezone == 0 and not time.daylight:  # a small system without any time zones
             name = "UTC"
     if name is None or zone_named(name) is None:
         raise InvalidInput("The name of your time zone cannot be told. Give it: --tz Europe/Berlin")

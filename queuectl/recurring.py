@@ -1,6 +1,6 @@
-"""Recurring jobs: make them, stop them, and enqueue what is due. Any worker does it; each occurrence comes once.
+"""Recurring jobs: add, pause and resume schedules, and enqueue due jobs. Every worker does it, each occurrence once.
 
-A schedule that cannot be read any more makes no job, and says why; it keeps nobody from anything else.
+A schedule that can no longer be read enqueues no job, and its note says why; other schedules are not affected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add(
     missed: str = RUN_ONCE,
     may_overlap: bool = False,
 ) -> Schedule:
-    """A new schedule of the job that these fields describe; its jobs get this environment."""
+    """Store a new schedule for the job that these fields describe; its jobs get this environment."""
     storage.queue(job.queue)
     now = storage.clock.now()
     schedule = Schedule(
@@ -55,14 +55,14 @@ def add(
 
 
 def resume(storage: Storage, name: str) -> Schedule:
-    """Let it come again; what would have come meanwhile was not missed."""
+    """Resume a paused schedule; occurrences during the pause do not count as missed."""
     schedule = storage.schedule(name)
     storage.resume_schedule(schedule, rule_of(schedule).next_after(storage.clock.now(), schedule.next_at))
     return storage.schedule(name)
 
 
 def run_now(storage: Storage, name: str) -> Added:
-    """Enqueue its job once, now; when it comes next stays as it is."""
+    """Enqueue the schedule's job once, now; its next time stays as it is."""
     return storage.occur_now(name, job_of(storage.schedule(name), storage))
 
 
@@ -71,13 +71,13 @@ def last_job(storage: Storage, schedule: Schedule) -> Job | None:
 
 
 def enqueue_due(storage: Storage) -> list[Occurrence]:
-    """Let come what is due: each schedule once, however many occurrences were missed."""
+    """Handle each due schedule once, however many of its occurrences were missed."""
     occurred = [occur(storage, schedule) for schedule in storage.due_schedules()]
     return [one for one in occurred if one is not None]
 
 
 def occur(storage: Storage, schedule: Schedule) -> Occurrence | None:
-    now = max(storage.clock.now(), schedule.next_at)  # the clock may have been set back since we looked
+    now = max(storage.clock.now(), schedule.next_at)  # the clock may have been set back since the schedule was read
     following_at, job, note = None, None, None
     try:
         following_at = rule_of(schedule).next_after(now, schedule.next_at)
@@ -91,22 +91,22 @@ def occur(storage: Storage, schedule: Schedule) -> Occurrence | None:
 
 
 def realign(storage: Storage) -> None:
-    """Bring back what would come much too late, because the clock was set back since it came last."""
+    """Recompute the next time of schedules that would run much too late because the clock was set back."""
     now = storage.clock.now()
     for schedule in storage.schedules():
-        with suppress(InvalidInput, ScheduleNotFound):  # what cannot be read says so when its time comes
+        with suppress(InvalidInput, ScheduleNotFound):  # `occur` notes why a schedule cannot be read
             if not schedule.is_paused and rule_of(schedule).is_astray(schedule.next_at, now):
                 storage.move_schedule(schedule, rule_of(schedule).next_after(now, schedule.next_at))
 
 
 def job_of(schedule: Schedule, storage: Storage) -> NewJob:
     job = parse(json.loads(schedule.fields), storage.settings(), schedule.cwd, storage.clock.now())
-    # The machine it was made on has read these; they may mean something else on this one.
+    # Keep these as the machine that made the schedule has resolved them: here they could give something else.
     return job._replace(command=schedule.command, cwd=schedule.cwd, traceparent=begun())
 
 
 def told_fields(schedule: Schedule) -> dict[str, Any]:
-    """What its job was given, as far as it may be shown: an environment may hold passwords."""
+    """The fields of the schedule's job that may be shown; `env` is left out, as it may hold passwords."""
     return {key: value for key, value in json.loads(schedule.fields).items() if key not in ("command", "env")}
 
 
@@ -115,9 +115,9 @@ def rule_of(schedule: Schedule) -> Rule:
 
 
 def next_times(schedule: Schedule, now: Millis, count: int) -> list[Millis]:
-    """When it comes, from its next occurrence on; none while it is paused."""
+    """The schedule's next `count` times; none while it is paused."""
     found = [] if schedule.is_paused else [schedule.next_at]
-    with suppress(InvalidInput):  # it says why when its time comes
+    with suppress(InvalidInput):  # `occur` notes why a schedule cannot be read
         while found and len(found) < count:
             found.append(rule_of(schedule).next_after(max(found[-1], now), schedule.next_at))
     return found

@@ -1,4 +1,4 @@
-"""How things are shown to people: tables, and what a job tells."""
+"""Text for people: tables, and the details of a job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLOURS = {
     State.DEAD: "red",
     State.CANCELLED: "magenta",
 }
-MOST_NAMED = 20  # of the jobs that one waits for, and of those that wait for it
+MOST_NAMED = 20  # of a job's dependencies, and of its dependents
 
 
 def state_text(state: State) -> str:
@@ -37,10 +37,10 @@ def state_text(state: State) -> str:
 
 
 def table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
-    """A table that fits the terminal: where it is too narrow, columns are cut or left out."""
+    """A table that fits the terminal: on a narrow one, columns are cut or left out."""
     import tabulate
 
-    # By itself it counts letters. This is how it is told to ask for cells instead.
+    # tabulate counts letters by default; with these it calls `width`, which counts the cells of the terminal.
     vars(tabulate).update(MIN_PADDING=0, wcwidth=SimpleNamespace(wcswidth=width), WIDE_CHARS_MODE=True)
     cells = [[str(cell) for cell in row] for row in (headers, *rows)]
     if sys.stdout.isatty():
@@ -50,7 +50,7 @@ def table(rows: Sequence[Sequence[Any]], headers: Sequence[str]) -> str:
 
 
 def recent(moment: Millis | None) -> str:
-    """Local time for a table: the date only where it is not today's."""
+    """Local time for a table, with the date only if it is not today's."""
     return "" if moment is None else clock_time(moment, round(time.time() * 1000))
 
 
@@ -108,14 +108,14 @@ def when_text(job: Job) -> str:
 
 
 def expected_text(expected: Expected, now: Millis) -> str:
-    """What is expected next, marked as what it is: an estimate."""
+    """The next expected time, with a ~ that marks it as an estimate."""
     if expected.start_at is not None:
         return f", starts ~{clock_time(expected.start_at, now)}"
     return "" if expected.end_at is None else f", ends ~{clock_time(expected.end_at, now)}"
 
 
 def names_text(links: Sequence[Link]) -> str:
-    """The jobs that one waits for, or that wait for it: what each is by now, and how it must end if that is unusual."""
+    """Linked jobs, each with its state, and how it must end unless that is the usual `completed`."""
     ends = {"any": ", whatever its end", "dead": ", only if it dies"}
     names = [f"{link.id} ({link.state}{ends.get(link.wanted, '')})" for link in links[:MOST_NAMED]]
     return ", ".join(names) + (", …" if len(links) > MOST_NAMED else "")
@@ -165,11 +165,11 @@ def job_details(job: Job, past: Past) -> str:
 
 
 def facts_text(facts: Sequence[tuple[str, str]]) -> str:
-    """A line for each fact that there is."""
+    """One line for each fact that has a value."""
     return "\n".join(f"{click.style(name, bold=True):<{12 + 8}} {value}" for name, value in facts if value)
 
 
-# --- what recurs ---
+# --- schedules ---
 
 
 def schedule_table(schedules: Sequence[Schedule]) -> str:
@@ -193,7 +193,7 @@ def rule_text(schedule: Schedule) -> str:
 
 
 def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
-    """What comes next, under what there is now."""
+    """The next occurrences, which are shown below the list of jobs."""
     rows = [(clock_time(one.next_at, now), one.name, rule_text(one), one_line(one.command)) for one in schedules]
     return table(rows, ["next", "schedule", "when", "command"])
 
@@ -202,7 +202,7 @@ def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
 
 
 def queue_rows(queues: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
-    """A queue in a line: whether it is open, how many wait in it, and how many run of so many that may."""
+    """One row per queue: open or paused, waiting jobs, running jobs and their limit, and the rate."""
     return [
         (
             queue["name"],

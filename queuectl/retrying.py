@@ -1,7 +1,7 @@
-"""Retry many jobs, a batch at a time, so that those that wait for each other wait again, whichever batch each is in.
+"""Retry many jobs in batches, so that jobs that depend on each other wait for each other again, across batches.
 
-A job comes after all those of the others that it waits for: by then they are in line, and it waits for them. So a retry
-that is cut short leaves nobody to wait for a job that was not retried.
+Each job is retried after its dependencies. They are in line again by then, so the job waits for them; and if the retry
+is interrupted, no retried job waits for a job that was not retried.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 from queuectl.job import Job, State
 from queuectl.storage import Storage
 
-BATCH = 500  # jobs a transaction: so few that nobody waits for it
+BATCH = 500  # jobs per transaction: few enough that other transactions hardly wait
 
 
 class Chosen(NamedTuple):
-    """All that is kept of a job until its batch comes: there may be millions."""
+    """The only data kept for each job until its batch: there may be millions of jobs."""
 
     state: State
     has_dependents: bool
 
 
 def retry_all(storage: Storage, jobs: Iterable[Job]) -> Iterator[int]:
-    """Retry those of the jobs that are still as they were when they were chosen; after each batch, how many it were."""
+    """Retry the jobs whose state has not changed since they were read; yield each batch's number of jobs."""
     chosen = {job.seq: Chosen(job.state, job.dependents > 0) for job in jobs}
     numbers = needs_first(storage, chosen)
     earlier: set[int] = set()
@@ -34,7 +34,7 @@ def retry_all(storage: Storage, jobs: Iterable[Job]) -> Iterator[int]:
 
 
 def needs_first(storage: Storage, chosen: dict[int, Chosen]) -> Sequence[int]:
-    """The numbers of the jobs, each after those of the others that it waits for."""
+    """The job numbers, each after the numbers of its dependencies."""
     ties: TopologicalSorter[int] = TopologicalSorter()
     for seq, job in chosen.items():
         if job.has_dependents:
