@@ -1,6 +1,6 @@
-"""Run all tests on any machine: `python test.py [what pytest takes]`.
+"""Run all tests on any machine: `python test.py [arguments of pytest]`.
 
-Where the test requirements are missing, they are installed into a virtual environment of their own, .venv-test.
+If the test requirements are missing, they are installed into a virtual environment of their own, .venv-test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv-test"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-# Most tests wait for processes more than they compute, so more run at once than there are cores.
+# Most tests spend their time waiting for processes, so more of them run at once than there may be cores.
 ALL = ["tests", "-n", "4", "--dist", "loadfile"]
 
 

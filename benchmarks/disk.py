@@ -1,4 +1,4 @@
-"""What the disk takes to sync and to create a file: much of what a durable queue does is waiting for it."""
+"""How long the disk takes to sync and to create a file: a durable queue spends much of its time on that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILES = 200
 
 
 def sync_seconds(directory: str) -> float:
-    """The median of appending a page to a file and syncing it."""
+    """The median time of appending a page to a file and syncing it."""
     taken = []
     with open(os.path.join(directory, "sync"), "wb", buffering=0) as file:
         for _ in range(SYNCS):
@@ -25,7 +25,7 @@ def sync_seconds(directory: str) -> float:
 
 
 def creation_seconds(directory: str) -> float:
-    """The median of creating an empty file."""
+    """The median time of creating an empty file."""
     taken = []
     paths = [os.path.join(directory, f"file-{number}") for number in range(FILES)]
     for path in paths:

@@ -1,4 +1,4 @@
-"""Timing: the sides of a ratio take turns, and the median of the rounds counts, because machines are noisy."""
+"""Timing: as machines are noisy, the sides of a ratio are measured in turn, and the median of the rounds counts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from queuectl.home import Home
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 SCRIPT = str(CHECKOUT / "queuectl.py")
-PROCESS_SECONDS = 300  # what hangs is ended
+PROCESS_SECONDS = 300  # a process that takes longer is killed
 
 
 class Scale(NamedTuple):
-    """How much is measured: jobs in the tables, and rounds."""
+    """How much is measured: numbers of jobs and of rounds."""
 
     small: int = 1_000
     middle: int = 100_000
     large: int = 1_000_000
     bulk: int = 100_000
     runs: int = 2_000
-    processes: int = 41  # rounds of measuring whole processes
-    enqueues: int = 500  # processes, one after the other
+    processes: int = 41  # rounds in which whole processes are measured
+    enqueues: int = 500  # enqueue processes that wear the queue, one after another
     rounds: int = 7
     samples: int = 100
     idle_seconds: float = 30.0
@@ -48,7 +48,7 @@ QUICK = Scale(
 
 
 class Target(NamedTuple):
-    """What a figure is to reach."""
+    """The value that a figure must reach: a maximum if `is_ceiling`, else a minimum."""
 
     is_ceiling: bool
     value: float
@@ -69,7 +69,7 @@ def at_least(value: float) -> Target:
 
 
 class Figure(NamedTuple):
-    """One line of the report; with no unit it is a ratio."""
+    """One line of the report; a figure without a unit is a ratio."""
 
     name: str
     what: str
@@ -98,7 +98,7 @@ Measure = Callable[[], float]
 
 
 def alternate(sides: Mapping[str, Measure], rounds: int) -> dict[str, list[float]]:
-    """Measure every side once a round, there and back in turn, after a round that only warms up."""
+    """Measure every side once per round, with the order reversed in every second round, after one warm-up round."""
     for measure in sides.values():
         measure()
     found: dict[str, list[float]] = {name: [] for name in sides}
@@ -109,17 +109,17 @@ def alternate(sides: Mapping[str, Measure], rounds: int) -> dict[str, list[float
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> float:
-    """The median of the rounds' ratios: what disturbs a round disturbs both of its sides."""
+    """The median of the rounds' ratios: a disturbance during a round affects both of its sides."""
     return statistics.median(a / b for a, b in zip(one, other))
 
 
 def versus(one: Sequence[float], other: Sequence[float]) -> str:
-    """Both sides in the open: seconds, each by its median."""
+    """The medians of both sides, as text, in seconds."""
     return f"{seconds(statistics.median(one))} : {seconds(statistics.median(other))}"
 
 
 def rates(operations: int, one: Sequence[float], other: Sequence[float]) -> str:
-    """Both sides in the open: how often a second, each by its median."""
+    """The medians of both sides, as text, in operations per second."""
     return " : ".join(f"{operations / statistics.median(side):,.0f}" for side in (one, other))
 
 
@@ -135,19 +135,19 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 
 def time_process(argv: Sequence[str], home: Home, stdin: str = os.devnull) -> float:
-    """How long a process takes from its start to its end, with this home and in it; it must succeed."""
+    """How long a process takes from its start to its end, with this home as its directory; it must succeed."""
     env = {**os.environ, "QUEUECTL_HOME": home.root}
     with open(stdin, "rb") as given:
         began = time.perf_counter()
         process = subprocess.Popen(
             argv,
             env=env,
-            cwd=home.root,  # `python -c` would find modules in any other directory
+            cwd=home.root,  # `python -c` imports from its directory, and this one has no modules
             stdin=given,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        # Not by wait(timeout), which polls in steps of up to 50 ms, and would round what is measured to them.
+        # Not wait(timeout), which polls in steps of up to 50 ms and would round the measured time up to them.
         watchdog = threading.Timer(PROCESS_SECONDS, process.kill)
         watchdog.start()
         try:

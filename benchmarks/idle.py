@@ -1,4 +1,4 @@
-"""What an idle worker costs: its share of a core, and its memory."""
+"""The cost of an idle worker: its share of a core, and its memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
 
 @contextmanager
 def sleeper(interval: float) -> Iterator[psutil.Process]:
-    """What waking up so often costs on this machine, whatever is then done."""
+    """A process that only wakes up at this interval: the least that any polling costs on this machine."""
     process = subprocess.Popen(python(f"import time\nwhile True: time.sleep({interval})"))
     try:
         yield psutil.Process(process.pid)

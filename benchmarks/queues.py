@@ -1,4 +1,4 @@
-"""Queues to measure on, empty or filled, each in a home of its own; with its end its workers end too."""
+"""Queues to measure on, empty or filled, each in a home of its own; its workers end together with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILLER = "w-filler"
 
 
 class Shelf:
-    """Filled queues: each is made once a run, and handed out in copies."""
+    """Filled queues: each kind is made once, and each benchmark gets a copy."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -31,7 +31,7 @@ class Shelf:
 
     @contextmanager
     def queue(self, waiting: int = 0, passed: int = 0) -> Iterator[Home]:
-        """A queue with so many jobs waiting, through which so many have passed before."""
+        """A queue with `waiting` jobs in line, which has finished `passed` jobs before."""
         home = self._new_home()
         try:
             if waiting or passed:
@@ -61,7 +61,10 @@ class Shelf:
 
 
 def copy_database(source: Home, target: Home) -> None:
-    """The file is whole once its last connection has closed. It is synced, or others' syncs would pay for it."""
+    """Copy the database file, which is complete once its last connection is closed.
+
+    The copy is synced here, because otherwise the measured syncs would have to write it.
+    """
     shutil.copyfile(source.database, target.database)
     with open(target.database, "rb+") as file:
         os.fsync(file.fileno())
@@ -71,7 +74,7 @@ def copy_database(source: Home, target: Home) -> None:
 
 
 def put_in_line(storage: Storage, jobs: int) -> None:
-    """Jobs of every priority, as many small enqueues would leave them."""
+    """Add jobs of every priority to the line."""
     settings, now = storage.settings(), storage.clock.now()
     kinds = [parse({"command": "true", "priority": 1 + n % 10}, settings, "/", now) for n in range(BATCH)]
     environment = captured_environment()
@@ -80,7 +83,7 @@ def put_in_line(storage: Storage, jobs: int) -> None:
 
 
 def pass_through(storage: Storage, jobs: int) -> None:
-    """Each is enqueued, claimed and finished, as by a worker; a batch of them waits at a time."""
+    """Enqueue jobs in batches, and claim and finish each, as a worker does."""
     for begun in range(0, jobs, BATCH):
         put_in_line(storage, min(BATCH, jobs - begun))
         job = storage.claim(FILLER)
@@ -93,7 +96,7 @@ def pass_through(storage: Storage, jobs: int) -> None:
 
 @contextmanager
 def workers(home: Home, storage: Storage, count: int) -> Iterator[list[Worker]]:
-    """Workers on this queue, while somebody measures."""
+    """Workers that run on this queue during a measurement."""
     manager = WorkerManager(home, storage)
     try:
         yield manager.start(count)
@@ -102,7 +105,7 @@ def workers(home: Home, storage: Storage, count: int) -> Iterator[list[Worker]]:
 
 
 def end_processes(home: Home) -> None:
-    """Kill what still runs for this home, whatever went wrong: nobody else knows of it."""
+    """Kill all processes of this home that still run: after an error nothing else would end them."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and process.environ().get("QUEUECTL_HOME") == home.root:

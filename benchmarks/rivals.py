@@ -1,6 +1,6 @@
-"""What people would use instead, each in the best way it offers: how it is started, given work, held, looked at, ended.
+"""The alternatives to queuectl, each used in its fastest way: how to start, feed, hold, inspect and end it.
 
-Each has a directory of its own, and whatever it starts is ended with it: its processes carry a mark.
+Each has a directory of its own, and its processes carry a mark in their environment, by which all of them are killed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from benchmarks.harness import PROCESS_SECONDS, queuectl
 
 MARK = "QUEUECTL_BENCHMARK_PEER"
 SLOTS = 2
-TRUE = ["sh", "-c", "true"]  # what a queue that takes a command line starts, too
+TRUE = ["sh", "-c", "true"]  # a queue that takes the command line `true` starts the same processes
 READY_SECONDS = 20.0
 
 
 class Peer:
     name: ClassVar[str]
-    how: ClassVar[str]  # it is used, and why that is its best
-    needs: ClassVar[Sequence[str]]  # the commands without which it is not there
+    how: ClassVar[str]  # how it is used, and why that is its best way
+    needs: ClassVar[Sequence[str]]  # the commands that it needs
     most_waiting: ClassVar[int] = 10_000
-    keeps_jobs: ClassVar[bool] = True  # or it only runs what it reads
+    keeps_jobs: ClassVar[bool] = True  # False if it only runs commands as it reads them, without a queue
     runs_many: ClassVar[bool] = True
 
     def __init__(self, root: str) -> None:
@@ -40,26 +40,26 @@ class Peer:
 
     @classmethod
     def missing(cls) -> str | None:
-        """What has to be installed first."""
+        """The first missing requirement; None if the peer can be measured."""
         return next((name for name in cls.needs if shutil.which(name) is None), None)
 
     def open(self) -> None:
-        """Ready to run jobs, SLOTS at a time."""
+        """Make it ready to run jobs, SLOTS at a time."""
 
     def hold(self) -> None:
-        """What is handed in from now on waits."""
+        """Let all jobs that are handed in from now on wait."""
 
     def hand_in(self, *command: str) -> list[str]:
-        """The process that hands in one job."""
+        """The command that hands in one job."""
         raise NotImplementedError
 
     def hand_in_many(self, commands: Sequence[Sequence[str]]) -> list[str]:
-        """The process that hands in many: one after the other, by a shell, where nothing better is offered."""
+        """The command that hands in many jobs; by default a shell script that hands them in one after another."""
         lines = (" ".join(map(quoted, self.hand_in(*command))) for command in commands)
         return ["sh", self.write("many.sh", "\n".join(lines))]
 
     def look(self) -> list[str]:
-        """The process that shows how the queue stands."""
+        """The command that shows the state of the queue."""
         raise NotImplementedError
 
     def write(self, name: str, text: str) -> str:
@@ -71,14 +71,14 @@ class Peer:
     # --- processes ---
 
     def do(self, argv: Sequence[str], seconds: float = PROCESS_SECONDS) -> None:
-        """Run it to its end; it must succeed."""
+        """Run a command until it ends; it must succeed."""
         quiet = subprocess.DEVNULL
         subprocess.run(
             argv, env=self.env, cwd=self.root, check=True, timeout=seconds, stdin=quiet, stdout=quiet, stderr=quiet
         )
 
     def start(self, argv: Sequence[str]) -> None:
-        """Let it run in the background, until we end it."""
+        """Start a command in the background; `close` kills it."""
         with open(os.path.join(self.root, "printed"), "ab") as printed:
             subprocess.Popen(
                 argv,
@@ -101,7 +101,7 @@ class Peer:
                 time.sleep(0.05)
 
     def processes(self) -> list[psutil.Process]:
-        """All that it has started and that still run."""
+        """The running processes that carry this peer's mark."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
@@ -110,7 +110,7 @@ class Peer:
         return found
 
     def close(self) -> None:
-        for _ in range(3):  # one that was just being started may have been missed
+        for _ in range(3):  # a process that was just being started may have been missed
             for process in self.processes():
                 with suppress(psutil.Error):
                     process.kill()
@@ -123,7 +123,7 @@ def quoted(word: str) -> str:
 
 
 def shell_line(command: Sequence[str]) -> str:
-    """For those who take a line and start a shell themselves."""
+    """The command as a line, for programs that start a shell themselves."""
     return command[2] if list(command[:2]) == TRUE[:2] else " ".join(map(quoted, command))
 
 
@@ -165,7 +165,7 @@ class TaskSpooler(Peer):
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        self.env.update(TS_SOCKET=os.path.join(root, "socket"), TS_MAXFINISHED="10")  # a long list slows it down
+        self.env.update(TS_SOCKET=os.path.join(root, "socket"), TS_MAXFINISHED="10")  # more would slow it down
 
     def open(self) -> None:
         self.do(["tsp", "-S", str(SLOTS)])
@@ -208,7 +208,7 @@ class Nq(Peer):
         return ["env", f"NQDIR={self.lanes[self.turn % SLOTS]}", "nq", *command]
 
     def hand_in_many(self, commands: Sequence[Sequence[str]]) -> list[str]:
-        """A shell for each directory, both at once."""
+        """One shell per directory, all at the same time."""
         loops = []
         for number, lane in enumerate(self.lanes):
             lines = [f"nq {' '.join(map(quoted, command))} >/dev/null" for command in commands[number::SLOTS]]
@@ -242,7 +242,7 @@ class Pueue(Peer):
         return ["pueue", "add", "--", shell_line(command)]
 
     def look(self) -> list[str]:
-        return ["pueue", "status", "first 20"]  # and not all of them
+        return ["pueue", "status", "first 20"]  # without a limit it would print all jobs
 
     def close(self) -> None:
         with suppress(subprocess.SubprocessError):
@@ -329,7 +329,7 @@ class At(Peer):
 
     def close(self) -> None:
         with suppress(subprocess.SubprocessError):
-            self.do(["sh", "-c", "atq | cut -f1 | xargs -r atrm"])  # all are ours: the spool was empty
+            self.do(["sh", "-c", "atq | cut -f1 | xargs -r atrm"])  # all jobs are ours, as the spool was empty
         super().close()
 
 

@@ -1,4 +1,4 @@
-"""One `enqueue` as a process, on a queue that is empty, long or much used, against the bare interpreter."""
+"""One `enqueue` as a whole process, on an empty, a long and a worn queue, against the bare interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMPORTS = "import click, sqlite3, json"
 def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
     enqueue = queuectl("enqueue", "true")
     with shelf.queue() as empty, shelf.queue(waiting=scale.large) as long, shelf.queue() as worn:
-        # Nobody else has the queue open: what each process leaves behind is for the next one to clear up.
+        # No other process has the queue open, so each process finds the files as the one before left them.
         for _ in range(scale.enqueues):
             time_process(enqueue, worn)
         sides = {

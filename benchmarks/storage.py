@@ -1,6 +1,6 @@
-"""`enqueue` and `claim` inside the process, on short queues and long ones, and after many jobs have passed through.
+"""`enqueue` and `claim` within one process, on short and long queues, and after many jobs have passed through.
 
-Each is measured twice: as it is, and without the disk's syncs, behind which the work would hide.
+Each is measured twice: unchanged, and without syncs, which take so long that they would hide other differences.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from queuectl.storage import Storage
 from queuectl.storage.sqlite import SQLiteStorage
 
 WORKER = "w-benchmark"
-# So many that a batch bears its share of the write-ahead log's checkpoints, which few single operations meet.
+# Operations per batch: enough that each batch includes its share of WAL checkpoints, which only few operations cause.
 SYNCED, UNSYNCED = 200, 1_000
 
 
@@ -68,7 +68,7 @@ def connect(engine: type[SQLiteStorage], home: Home) -> Storage:
 
 
 class Batch:
-    """Jobs that enter the line, are claimed and finished one by one, so that it stays as long as it is."""
+    """Adds, claims and finishes jobs one by one, so that the length of the line does not change."""
 
     def __init__(self, storage: Storage, operations: int) -> None:
         self.storage = storage

@@ -1,4 +1,4 @@
-"""Two workers on jobs that do nothing, against xargs; on a new table, and on one that many have passed through."""
+"""Two workers on jobs that do nothing, against xargs; on a new queue, and on one that has finished many jobs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def queue_rate(home: Home, jobs: int) -> float:
 
 
 def rate_of(runs: Sequence[EndedRun]) -> float:
-    """Jobs a second, from the first start to the last end, as the queue itself has them."""
+    """Jobs per second, from the first start to the last end, by the times that the queue has stored."""
     return 1000 * len(runs) / (max(run.finished_at for run in runs) - min(run.started_at for run in runs))
 
 
 def run_all(home: Home, jobs: int) -> list[EndedRun]:
-    """Let two workers run so many jobs that do nothing."""
+    """Let WORKERS workers run `jobs` jobs that do nothing."""
     with closing(Queue(home.root)) as queue:
         queue.enqueue_all([{"command": "true"}] * jobs)
         with workers(home, queue.storage, WORKERS):

@@ -1,4 +1,4 @@
-"""Every answer of the dashboard, with many jobs finished and waiting against few: two servers side by side."""
+"""Every request of the dashboard, with many finished and waiting jobs against few, on two servers in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.queues import Shelf
 from queuectl.home import Home
 from queuectl.selection import MOST_LOOKED_AT
 
-REQUESTS = 5  # that are measured as one
+REQUESTS = 5  # per measurement
 LOOKING = [
     "/",
     "/api/stats",
@@ -37,7 +37,7 @@ LOOKING = [
     "/api/settings",
     "/metrics",
 ]
-# Each of these looks at up to 10,000 rows, whether they match or not: both queues must have them.
+# Each of these requests reads up to MOST_LOOKED_AT rows, whether they match or not, so both queues must have that many.
 SEARCHED = 2 * MOST_LOOKED_AT
 SEARCHING = [
     "/api/jobs?match=nothing-like-it",
@@ -57,7 +57,7 @@ CHANGES = "enqueue, promote, cancel, retry and delete"
 
 
 class Client:
-    """One connection that is kept, as a browser's is."""
+    """One connection that is kept open, like a browser's."""
 
     def __init__(self, url: str) -> None:
         found = re.search(r"http://([^:/]+):(\d+)/\?token=(\S+)", url)
@@ -80,7 +80,7 @@ class Client:
         return (time.perf_counter() - began) / REQUESTS
 
     def change_many(self, name: str) -> float:
-        """A piece of a change of all that match, where none does."""
+        """One request that changes all matching jobs, of which there are none."""
         body = json.dumps({"select": BULK[name]})
         began = time.perf_counter()
         for _ in range(REQUESTS):
@@ -88,7 +88,7 @@ class Client:
         return (time.perf_counter() - began) / REQUESTS
 
     def change(self) -> float:
-        """A job comes, and goes again."""
+        """Enqueue a job, change it several times, and delete it."""
         began = time.perf_counter()
         [job_id] = json.loads(self.ask("POST", "/api/enqueue", '{"command": "true"}'))["ids"]
         for act in ("promote", "cancel", "retry", "cancel", "delete"):

@@ -1,4 +1,4 @@
-"""What the dashboard costs the workers: two of them on jobs that do nothing, with and without 200 requests at once."""
+"""How much the dashboard slows down two workers on jobs that do nothing: with and without 200 requests at once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from benchmarks.throughput import rate_of, run_all
 from benchmarks.web import serving
 
 AT_ONCE = 200
-BEFORE_SECONDS = 0.5  # the workers have begun by then
-# In a process of its own, so that measuring has no part in it. It says how many were answered with 200, and when
-# the requests began and ended.
+BEFORE_SECONDS = 0.5  # the workers have started by then
+# The requests are sent by a process of its own, so that they do not slow down the measuring process. It prints how many
+# were answered with status 200, and when the requests began and ended.
 ASKING = f"""
 import http.client, sys, threading, time
 host, port, token = sys.argv[1:]
@@ -50,13 +50,13 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
 
 
 def alone_rate(shelf: Shelf, jobs: int) -> float:
-    """Jobs a second beside a dashboard that is asked for nothing."""
+    """Jobs per second beside a dashboard without requests."""
     with shelf.queue() as home, serving(home):
         return rate_of(run_all(home, jobs))
 
 
 def asked_rate(shelf: Shelf, jobs: int, during: list[float]) -> float:
-    """Jobs a second beside one that is asked for much; to `during` is added the rate while it answers."""
+    """Jobs per second beside a dashboard with many requests; the rate while it answers is added to `during`."""
     with shelf.queue() as home, serving(home) as client:
         asking = subprocess.Popen(python(ASKING, *client.address), stdout=subprocess.PIPE, text=True)
         runs = run_all(home, jobs)

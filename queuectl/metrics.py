@@ -60,7 +60,7 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 
 
 def rate(runs: Sequence[EndedRun], now: Millis) -> float:
-    """Runs ended per minute, over the last ten minutes or, if shorter, the time that the sample covers."""
+    """Runs ended per minute: over the last ten minutes, or over the sample's time if that is shorter."""
     lately = [run for run in runs if now - run.finished_at <= LATELY_SECONDS * 1000]
     if not lately:
         return 0.0
@@ -73,8 +73,8 @@ def recent_events(storage: Storage, count: int) -> list[Event]:
     """The newest events, the newest first.
 
     A run's start is older than its end. So if the start is among the newest `count` events, the end is too, and
-    reading the newest `count` runs finds both. Running and cancelled jobs are read by job number, not by the time of
-    the event, so SAMPLE of each are read: with more running or cancelled jobs than that, an event may be missing.
+    reading the newest `count` runs finds both. Running and cancelled jobs are read by job number, not by time, so
+    SAMPLE of each are read: with more than SAMPLE of them, an event may be missing.
     """
     found: list[Event] = []
     for run in storage.newest_runs(count):
@@ -84,7 +84,7 @@ def recent_events(storage: Storage, count: int) -> list[Event]:
         if job.started_at is not None:
             found.append(Event(job.started_at, "started", job.id, job.worker))
     for job in storage.jobs(State.CANCELLED, SAMPLE):
-        if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: `runs` has no row for it
+        if job.finished_at is not None and job.cancel_reason is None:  # cancelled while it waited: there is no run
             found.append(Event(job.finished_at, "cancelled", job.id, None))
     found.extend(Event(job.created_at, "enqueued", job.id, None) for job in storage.jobs(None, count))
     # Within the same millisecond, the event that comes later in a job's life counts as newer.

@@ -1,7 +1,7 @@
 """Move a whole queue from one database to another, in small steps, each committed.
 
 After an interruption the same call continues where the move stopped. The source keeps all rows. It is closed before
-the first row is copied, so nobody writes to it; the target is opened only after the copy is complete and verified.
+the first row is copied, so that it does not change; the target is opened only after the copy is complete and verified.
 """
 
 from __future__ import annotations

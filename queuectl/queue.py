@@ -189,7 +189,7 @@ class Queue:
         match: str | None = None,
         older_than: timedelta | float | str | None = None,
     ) -> list[Job]:
-        """The newest jobs, newest first; with the state pending, in the order in which they will run. Without output."""
+        """The newest jobs, newest first, or pending jobs in the order in which they will run; without their output."""
         if type(limit) is not int or limit < 1:
             raise InvalidInput(f"limit cannot be {brief(limit)}. It takes a whole number from 1")
         seconds = None if older_than is None else checked_delay(older_than)
@@ -231,7 +231,7 @@ class Queue:
         """Wait until these jobs have ended, and return them with their output.
 
         A job that was purged after its end is returned without its output. Raises WaitedTooLong, a TimeoutError, if
-        the jobs have not ended within `timeout` seconds, and JobNotFound if a job was deleted before it was seen to end.
+        the jobs have not ended within `timeout` seconds, and JobNotFound if a job was deleted before its end was seen.
         """
         from queuectl.waiting import ForJobs, wait_until_over
 
@@ -266,7 +266,7 @@ class Queue:
         return [self.storage.glance(job.id) for job in jobs]
 
     def cancel_all(self, jobs: Sequence[Job], reason: str = "cancelled by the user") -> int:
-        """Cancel the jobs that have not ended; return how many were cancelled, including jobs that waited for them.
+        """Cancel the jobs that have not ended; return how many, including the jobs that waited for them.
 
         A job whose worker is dead has no worker to end its run, so it is first put back in line.
         """

@@ -193,7 +193,7 @@ def rule_text(schedule: Schedule) -> str:
 
 
 def coming_text(schedules: Sequence[Schedule], now: Millis) -> str:
-    """The next occurrences, which are shown below the list of jobs."""
+    """A table of the schedules' next times, which is shown below the list of jobs."""
     rows = [(clock_time(one.next_at, now), one.name, rule_text(one), one_line(one.command)) for one in schedules]
     return table(rows, ["next", "schedule", "when", "command"])
 

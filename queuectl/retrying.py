@@ -1,7 +1,7 @@
 """Retry many jobs in batches, so that jobs that depend on each other wait for each other again, across batches.
 
-Each job is retried after its dependencies. They are in line again by then, so the job waits for them; and if the retry
-is interrupted, no retried job waits for a job that was not retried.
+Each job is retried after its dependencies. They have not ended any more by then, so the job waits for them; and if the
+retry is interrupted, no retried job waits for a job that was not retried.
 """
 
 from __future__ import annotations

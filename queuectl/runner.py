@@ -1,6 +1,6 @@
-"""Run one command: give it its directory, environment and files, watch it, and say what came of it.
+"""Run one command: set its directory, environment and output files, watch it, and return its outcome.
 
-Output goes from the command to the spool files and never through this process's memory; only its last part is read.
+The command writes its output directly to the spool files; the worker reads only the last part of it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from queuectl.home import Home
 from queuectl.job import TIMED_OUT, Job, Outcome, State
 from queuectl.platforms import CODE_PAGE, runs
 
-# How often the watcher is asked while a command runs; with it a finish is on disk within 0.2 s.
+# The interval at which `watch` is called while a command runs; it also makes a finish reach the disk within 0.2 s.
 TICK_SECONDS = 0.1
-# How long a command may take to end when asked politely.
+# How long a command may take to end after a polite request, before it is killed.
 POLITE_SECONDS = 3.0
 BINARY = getattr(os, "O_BINARY", 0)
 FOR_WRITING = os.O_WRONLY | os.O_APPEND | BINARY
@@ -31,20 +31,20 @@ SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC
 
 
 class Interruption(NamedTuple):
-    """Why a run is ended before its time."""
+    """Why a run is ended before its command has ended."""
 
     reason: str
-    state: State | None = None  # what the job becomes, where that is not for its retries to say
+    state: State | None = None  # the job's next state; None: it has failed, and its retries decide
 
 
 OUT_OF_TOUCH = Interruption("its worker lost touch with the database", State.PENDING)
 
-# Asked at every tick: a reason to end the run, or None to let it go on.
+# Called at every tick: returns a reason to end the run, or None to let it go on.
 Watch = Callable[[], Interruption | None]
 
 
 class Runner:
-    """Runs a worker's jobs, one after the other, with one pair of spool files for all of them."""
+    """Runs a worker's jobs one after another, with one pair of spool files for all of them."""
 
     def __init__(self, home: Home, worker: str, guardian: runs.Guardian) -> None:
         self._guardian = guardian
@@ -53,7 +53,7 @@ class Runner:
         self._variables = runs.as_given(self._environment)
 
     def run(self, job: Job, mark: str, environment: Mapping[str, str], settings: Settings, watch: Watch) -> Outcome:
-        """Run the job's command to its end; every process of it carries the mark."""
+        """Run the job's command until it ends; all its processes carry the mark in their environment."""
         began = time.monotonic()
         self._guardian.watch(mark)
         try:
@@ -71,7 +71,7 @@ class Runner:
             if stopped:
                 command.end(0 if stopped is OUT_OF_TOUCH else POLITE_SECONDS)
             elif command.was_killed():
-                command.end(0)  # what it leaves behind is no daemon of its choice, and another try must not meet it
+                command.end(0)  # processes that a killed command leaves behind must not run beside its next try
             exit_code = command.close()
         except BaseException:
             command.end(0)
@@ -86,7 +86,7 @@ class Runner:
 
     def _start(self, job: Job, environment: Mapping[str, str], shell: str, mark: str) -> runs.Command:
         argv = runs.list_argv(json.loads(job.argv)) if job.argv else runs.shell_argv(job.shell or shell, job.command)
-        if environment is not self._environment:  # most jobs come from where the one before came from
+        if environment is not self._environment:  # most jobs have the same environment as the job before
             self._variables = runs.as_given(environment)
             self._environment = environment
         own = {"QUEUECTL_JOB_ID": job.id} if job.env is None else {**json.loads(job.env), "QUEUECTL_JOB_ID": job.id}
@@ -102,12 +102,12 @@ class Runner:
             os.close(stdout)
 
     def _is_ours(self, error: Exception) -> bool:
-        """Whether it is no fault of the job's that it cannot be started, but what the worker is short of."""
+        """Whether the command could not be started because the worker lacks resources or its spool files."""
         ours = (self._stdout.path, self._stderr.path, os.path.dirname(self._stdout.path))
         return isinstance(error, OSError) and (error.errno in SHORT_OF or error.filename in ours)
 
     def _wait(self, command: runs.Command, deadline: float | None, watch: Watch, timeout: int) -> Interruption | None:
-        """Until the command ends by itself, or there is a reason to end it."""
+        """Wait until the command ends by itself, or return the reason to end it."""
         while True:
             left = TICK_SECONDS if deadline is None else min(TICK_SECONDS, deadline - time.monotonic())
             if command.wait(max(0.0, left)):
@@ -124,7 +124,7 @@ class Runner:
 
 
 class Spool:
-    """A file that one run after the other writes its output to: making a new one for each would cost half the rate."""
+    """One stream's output file for all of the worker's runs: new files for each run would cost half the throughput."""
 
     def __init__(self, home: Home, worker: str, stream: int) -> None:
         self._home = home
@@ -143,23 +143,23 @@ class Spool:
             os.close(file)
 
     def open(self) -> int:
-        """For a command to write to; it is empty, because whoever took from it last has emptied it."""
+        """Open the file for a command to write to; it is empty, because `take` emptied it after the last run."""
         if self.path != self._usual_path:
             self._return()
         if self._file is None:
             self._make()
         try:
             return os.open(self.path, FOR_WRITING)
-        except FileNotFoundError:  # somebody has tidied up
+        except FileNotFoundError:  # the user has deleted it
             self._close()
             self._make()
             return os.open(self.path, FOR_WRITING)
 
     def take(self, job: Job, most: int) -> str:
-        """The last `most` bytes that its run has written, as text.
+        """The last `most` bytes that the job's run has written, as text.
 
-        The whole is kept in a file of its own if there were more, or if the text does not say which bytes they were.
-        The file is empty afterwards: whoever follows the next run must not see what this one printed.
+        The whole output is kept in a file of its own if it is longer, or if the text does not determine its bytes.
+        The spool file is empty afterwards: a user who follows the next run must not see this run's output.
         """
         text = ""
         assert self._file is not None
@@ -173,22 +173,22 @@ class Spool:
                 if size > most:
                     text = f"[{size - most} bytes cut; the whole is in {keep_as}]\n{text}"
             elif runs.is_written(self._file):
-                # What the command left behind goes on writing, but not into the next job's output.
-                aside = self._new_name()  # on Windows a removed file keeps its name while it is written to
+                # A process that the command left behind goes on writing to this file, so the next run gets a new one.
+                aside = self._new_name()  # on Windows a removed file keeps its name while a process has it open
                 self._move(aside)
                 remove(aside)
             elif size:
                 with suppress(FileNotFoundError):
                     os.truncate(self.path, 0)
-        except OSError as error:  # a disk that is full, or fails, is no reason to run the job again
+        except OSError as error:  # a full or failing disk must not make the job run again
             text = f"[not all of it could be kept: {error.strerror}]\n{text}"
             self._close()
-            if not remove(self.path):  # whoever follows the next run must not see it
+            if not remove(self.path):  # a user who follows the next run must not see this output
                 self.path = self._new_name()
         return text
 
     def _return(self) -> None:
-        """To the usual name, under which others look for it, once nobody keeps that from being free."""
+        """Return to the usual name, where `follow` looks for the file, once no program has a file of that name open."""
         with suppress(OSError):
             if os.path.exists(self._usual_path):
                 os.remove(self._usual_path)
@@ -204,14 +204,15 @@ class Spool:
         return f"{self._usual_path}.{time.time_ns()}"
 
     def _move(self, to: str) -> None:
-        """Give the file another name, and go on with a new one."""
-        self._close()  # Windows moves no file that is open here
+        """Rename the file, and continue with a new one."""
+        self._close()  # Windows does not rename a file that this process has open
         try:
             replace(self.path, to)
         except FileNotFoundError:
-            pass  # somebody has tidied up
+            pass  # the user has deleted it
         except PermissionError:
-            # Somebody will not let go of it. Whoever follows the next jobs sees nothing of them until they end.
+            # Another program keeps the file open, so the next runs use a file of another name. A user who follows them
+            # sees their output only when they end.
             from shutil import copyfile
 
             copyfile(self.path, to)

@@ -1,4 +1,4 @@
-"""The live view of a queue: what it shows, and how it is drawn for a terminal of a given size."""
+"""The live view of a queue: its data, and its drawing for a terminal of a given size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_WORKER = "No worker is running. Start one with: queuectl worker start"
 
 
 class View(NamedTuple):
-    """What there is to see at one moment."""
+    """The data of the live view at one moment."""
 
     counts: Mapping[str, int]
     standings: Sequence[Standing]
@@ -44,13 +44,13 @@ def look(
     most: int,
     queues: Sequence[Mapping[str, Any]] = (),
 ) -> View:
-    """As much as a screen of so many rows can show, and no more."""
+    """Read the view's data: no more jobs than `most`, the rows of the screen."""
     line = [job for job in storage.page(most, State.PENDING)[0] if job.rank is not None]
     return View(counts, standings, line, storage.newest_runs(most), forecast(storage), queues)
 
 
 def draw(view: View, columns: int, rows: int) -> list[str]:
-    """The lines of the screen, no longer and no more than there is room for."""
+    """The lines of the screen, cut to its columns and rows."""
     sections = [*([named(view)] if len(view.queues) > 1 else []), workers(view), front(view), lately(view)]
     head = [title(view), counted(view.counts)]
     room = rows - len(head) - 2 * len(sections)  # an empty line and a heading for each
@@ -61,7 +61,7 @@ def draw(view: View, columns: int, rows: int) -> list[str]:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """How many rows each gets: what it wants, or an equal part of what the others leave."""
+    """How many rows each section gets: as many as it wants, or an equal share of the rows that the others leave."""
     given = [0] * len(wanted)
     for turn, place in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
         given[place] = max(0, min(wanted[place], room // (len(wanted) - turn)))
@@ -81,7 +81,7 @@ def counted(counts: Mapping[str, int]) -> str:
 
 
 def named(view: View) -> tuple[str, list[Cells]]:
-    """How many wait and run in each queue."""
+    """The number of waiting and running jobs in each queue."""
     return "queues", [
         (name, state, f"{waiting} waiting", f"{running} running", rate)
         for name, state, waiting, running, rate in queue_rows(view.queues)
@@ -102,7 +102,7 @@ def workers(view: View) -> tuple[str, list[Cells]]:
 
 
 def front(view: View) -> tuple[str, list[Cells]]:
-    """Who is next, with the effective priority that puts it there."""
+    """The first jobs in line, with the effective priority that determines their order."""
     found: list[Cells] = []
     for number, job in enumerate(view.line, 1):
         start_at = view.forecast.of(job).start_at
@@ -134,7 +134,7 @@ def outcome(text: str) -> str:
 
 
 def aligned(rows: Sequence[Cells], columns: int) -> list[str]:
-    """The cells under each other, in as much room as there is."""
+    """The rows as lines of text with aligned columns, as wide as the screen allows."""
     if not rows:
         return []
     widths = fitting([max(map(width, column)) for column in zip(*rows)], columns)

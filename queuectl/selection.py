@@ -1,4 +1,4 @@
-"""Which jobs are meant: by id, or by what they are. The same words everywhere."""
+"""Select jobs by their properties, with the same criteria in the CLI, the Python API and the REST API."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MOST_LOOKED_AT = 10_000
 
 
 class Selection(NamedTuple):
-    """What a job must be; what is None may be anything."""
+    """The criteria that a job must meet; None matches any value."""
 
     state: State | None = None
     label: str | None = None
     match: str | None = None
     older_than_seconds: float | None = None
     queue: str | None = None
-    reason: str | None = None  # why it did not succeed, word for word
+    reason: str | None = None  # its exact error message
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index leads to just these jobs, so that none is looked at in vain."""
+        """Whether an index finds exactly these jobs, so that no other rows are read."""
         if (self.match, self.older_than_seconds, self.reason) != (None, None, None):
             return False
         if self.queue is not None:
@@ -52,25 +52,25 @@ def known_state(state: State | str | None) -> State | None:
 
 
 def by_index(wanted: Selection) -> tuple[State | None, str | None, str | None]:
-    """What there are indexes for."""
+    """The criteria that have an index."""
     return wanted.state, wanted.label, wanted.queue
 
 
 def age_from(job: Job) -> Millis:
-    """What --older-than counts from: the job's end, or its beginning if it has not ended."""
+    """The time that --older-than counts from: the job's end, or its creation if it has not ended."""
     ended = job.finished_at if job.state.has_ended else None
     return job.created_at if ended is None else ended
 
 
 class Page(NamedTuple):
-    """Jobs that were found, and where to go on; with no cursor these were the last."""
+    """The jobs of one page, and the cursor of the next page; None if this page is the last."""
 
     jobs: list[Job]
     cursor: str | None
 
 
 def find(storage: Storage, wanted: Selection, limit: int, cursor: str = "") -> Page:
-    """So many jobs at most that are wanted; no more than MOST_LOOKED_AT are looked at before it says where to go on."""
+    """A page of at most `limit` matching jobs; after about MOST_LOOKED_AT rows it ends early, with a cursor."""
     found: list[Job] = []
     looked_at = 0
     now = storage.clock.now()
@@ -86,7 +86,7 @@ def find(storage: Storage, wanted: Selection, limit: int, cursor: str = "") -> P
 
 
 def find_all(storage: Storage, wanted: Selection, limit: int | None = None) -> Iterator[list[Job]]:
-    """All that are wanted, a page at a time; what changes meanwhile may be found or not."""
+    """All matching jobs, a page at a time; jobs that change meanwhile may or may not be found."""
     cursor: str | None = ""
     while cursor is not None and (limit is None or limit > 0):
         jobs, cursor = find(storage, wanted, CHUNK if limit is None else min(CHUNK, limit), cursor)

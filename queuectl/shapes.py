@@ -1,4 +1,4 @@
-"""The shapes in which programs are told of things: JSON. docs/json.md documents them; they are stable."""
+"""The JSON that programs get. docs/json.md documents it; it is stable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Past(NamedTuple):
-    """What `show` tells besides the job itself: its tries, what it waits or waited for, and what waits for it."""
+    """What `show` prints besides the job itself: its tries, its dependencies and its dependents."""
 
     runs: Sequence[Run]
     needs: Sequence[Link]
@@ -31,7 +31,7 @@ def to_json(value: Any) -> str:
 
 
 def job_json(job: Job, past: Past | None = None, expected: Expected = NOTHING) -> dict[str, Any]:
-    """A job without what it printed; with its tries, and then also with that, for `show`."""
+    """A job without its output; with `past`, as for `show`, also its output, tries, dependencies and dependents."""
     found: dict[str, Any] = {
         "id": job.id,
         "command": json.loads(job.argv) if job.argv else job.command,

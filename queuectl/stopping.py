@@ -1,4 +1,4 @@
-"""Whether a worker is to stop: signals and the database both say so."""
+"""Whether a worker must stop: it may be told by a signal or through the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HANG_UP = getattr(signal, "SIGHUP", None)
 
 
 class StopRequest:
-    """Whether to stop, and until when the job in hand may go on."""
+    """Whether the worker must stop, and how long the job in hand may still run."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -25,10 +25,10 @@ class StopRequest:
         self.signals = 0
 
     def on_signal(self, number: int, frame: Any) -> None:
-        # A terminal that goes away may say so twice, and means it once.
+        # A closing terminal may send SIGHUP twice; the second one must not count as a second signal.
         if number != HANG_UP or not self.signals:
             self.signals += 1
-            # A second signal means: at once.
+            # A second signal ends the job in hand at once.
             self.ask(self._grace_seconds if self.signals == 1 else 0)
 
     def ask(self, grace_seconds: float) -> None:
@@ -45,7 +45,7 @@ class StopRequest:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def read(self, storage: Storage, worker: str) -> None:
-        """What the database says. What a signal said is made known, to the log and there: no signal may write."""
+        """Read a stop request from the database; log and store one that a signal made, as a signal handler must not."""
         grace = storage.stop_grace(worker)
         if grace is not None:
             self.ask(grace)

@@ -1,6 +1,6 @@
-"""What goes by itself: jobs completed long ago, whole outputs beyond a limit, environments that nobody uses any more.
+"""Automatic cleanup: old completed jobs, the oldest kept outputs beyond a limit, and unused environments.
 
-Any worker does it, a little at a time; two that do it at the same moment do no harm.
+Every worker does it, in small batches; several may safely do it at the same time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from queuectl.home import Home
 from queuectl.job import Job
 from queuectl.storage import Storage
 
-BATCH = 500  # jobs a transaction: so few that nobody waits for it
-LOOKED_AT = 5_000  # of the oldest jobs, for some that are old enough
+BATCH = 500  # jobs per transaction: few enough that other transactions hardly wait
+LOOKED_AT = 5_000  # how many of the oldest jobs are read to find completed ones that are old enough
 
 
 def tidy(storage: Storage, home: Home) -> bool:
-    """Remove a batch of what need not be kept; True if there is more to remove."""
+    """Remove one batch of data that need not be kept; True if there is probably more."""
     settings = storage.settings()
     if settings.max_log_bytes:
         remove_oldest_logs(home, settings.max_log_bytes)
@@ -35,20 +35,20 @@ def tidy(storage: Storage, home: Home) -> bool:
 
 
 def remove_logs(home: Home, job: Job) -> list[str]:
-    """Remove what was kept of a job's runs that printed much; what could not be, because somebody has it open."""
+    """Remove the kept output files of a job; return those that could not be, because another program has them open."""
     kept = [path for lease in range(1, job.lease + 1) for path in home.kept(job.seq, lease)]
     return [path for path in kept if not remove(path)]
 
 
 def remove_oldest_logs(home: Home, most: int) -> None:
-    """Remove whole outputs, the oldest first, until the others have no more bytes than that."""
+    """Remove kept output files, the oldest first, until the rest takes at most `most` bytes."""
     kept = []
     with suppress(FileNotFoundError), os.scandir(home.logs) as entries:
         for entry in entries:
             if re.fullmatch(home.KEPT, entry.name):
                 try:
                     found = entry.stat()
-                except OSError:  # somebody else was first
+                except OSError:  # another process has removed it
                     continue
                 kept.append((found.st_mtime, entry.path, found.st_size))
     total = sum(size for _, _, size in kept)

@@ -1,4 +1,4 @@
-"""Times and durations as people write and read them. Stored times are UTC epoch milliseconds."""
+"""Parse and format times and durations. Stored times are UTC epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from queuectl.errors import InvalidInput, brief
 Millis = int
 
 UNIT_SECONDS = {"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
-DURATION = r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"  # compiled only where one is read
+DURATION = r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"  # compiled only when it is used
 LONGEST_SECONDS = 100 * 365 * 86400
-LATEST: Millis = 253_402_214_400_000  # 9999-12-31: a day short of where datetime ends, in any time zone
+LATEST: Millis = 253_402_214_400_000  # 9999-12-31: a day before datetime's maximum, so valid in any time zone
 
 
 def parse_duration(text: str) -> float:
@@ -27,7 +27,7 @@ def parse_duration(text: str) -> float:
 
 
 def as_typed(seconds: float) -> str:
-    """The duration as one would type it: `1h30m`."""
+    """The duration as a user would type it: `1h30m`."""
     text, left = "", seconds
     for unit in "dhm":
         count, left = divmod(left, UNIT_SECONDS[unit])
@@ -36,13 +36,13 @@ def as_typed(seconds: float) -> str:
 
 
 def parse_time(text: str) -> Millis:
-    """The moment that an ISO 8601 text names; without an offset it is local time."""
+    """The time given by an ISO 8601 text; without an offset it is local time."""
     iso = text.strip()
     if iso.endswith(("Z", "z")):  # Python 3.10 does not read it
         iso = iso[:-1] + "+00:00"
     try:
         moment = round(datetime.fromisoformat(iso).timestamp() * 1000)
-        if not 0 <= moment <= LATEST or not iso.isprintable():  # fromisoformat lets a NUL at the end pass
+        if not 0 <= moment <= LATEST or not iso.isprintable():  # fromisoformat accepts a NUL at the end
             raise ValueError
     except (ValueError, OverflowError, OSError):
         raise InvalidInput(
@@ -82,11 +82,11 @@ def spoken(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """An estimate, or what is still to come, for people: as `spoken`, in whole seconds."""
+    """An estimated or remaining duration for people: like `spoken`, but in whole seconds."""
     return f"{round(seconds)} s" if seconds < 59.5 else spoken(seconds)
 
 
 def clock_time(moment: Millis, now: Millis) -> str:
-    """A moment near now, in local time: the date only where it is another day."""
+    """A time near now, in local time, with the date only if it is on another day."""
     when = local(moment)
     return when.strftime("%H:%M:%S") if when.date() == local(now).date() else short(moment)

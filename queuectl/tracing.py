@@ -1,7 +1,7 @@
-"""Traces: a span a run, in the trace of who enqueued the job; by OpenTelemetry, where it is installed and configured.
+"""Traces: one span per run, in the trace of the process that enqueued the job, if OpenTelemetry is configured.
 
-A job keeps its trace as W3C's `traceparent`. With a parent of zeros it began a trace of its own. Where nothing is
-configured nothing of this costs anything; and no collector, dead or slow, ever keeps a job waiting.
+A job stores its trace as a W3C `traceparent`; a parent id of zeros means that the job began its own trace. Without
+configuration tracing costs nothing, and a dead or slow collector never delays a job.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 WELL_FORMED = r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})"
 NO_PARENT = "0" * 16
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-EXPORTERS = "opentelemetry_traces_exporter"  # the entry points by which exporters are found
-EXIT_SECONDS = 2.0  # how long a worker that ends waits for its last spans to be sent
+EXPORTERS = "opentelemetry_traces_exporter"  # the group of entry points that lists exporters
+EXIT_SECONDS = 2.0  # how long a worker waits at its end for its last spans to be sent
 
 
 # --- the trace of a job ---
@@ -38,7 +38,7 @@ def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def context() -> str | None:
-    """The trace that this process is in: of its current span, or of who has called it."""
+    """The traceparent of this process: of its current span, or from its environment."""
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry import trace
 
@@ -50,7 +50,7 @@ def context() -> str | None:
 
 
 def begun() -> str | None:
-    """A trace of a job's own, if traces are wanted."""
+    """The traceparent of a new trace that begins with the job, if tracing is configured."""
     return f"00-{os.urandom(16).hex()}-{NO_PARENT}-01" if is_configured() else None
 
 
@@ -59,7 +59,7 @@ def trace_id(traceparent: str | None) -> str | None:
 
 
 def handed_on(traceparent: str) -> str:
-    """What a command is told whose run has no span of its own."""
+    """The traceparent for a command whose run has no span: a parent id of zeros is replaced by a random one."""
     return traceparent.replace(f"-{NO_PARENT}-", f"-{os.urandom(8).hex()}-")
 
 
@@ -67,7 +67,7 @@ def handed_on(traceparent: str) -> str:
 
 
 class Tracer:
-    """Makes the spans of a worker's runs, and sends them on from threads of its own."""
+    """Makes the spans of a worker's runs, and exports them in background threads."""
 
     def __init__(self) -> None:
         import logging
@@ -78,7 +78,7 @@ class Tracer:
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
         class Ids(RandomIdGenerator):
-            """Random ones, but for the trace that a job has begun by itself."""
+            """Random ids, except for a trace that a job has begun, whose id is already stored."""
 
             trace: str | None = None
 
@@ -97,8 +97,8 @@ class Tracer:
         self._span: Any = None
         self._is_sent = True
         self._sender: Thread | None = None
-        self.complaint = ""  # what kept spans from being sent last
-        # What the SDK would say to a console, which a worker does not have.
+        self.complaint = ""  # the SDK's last error
+        # Collect the SDK's messages, as a worker has no console that shows them.
         handler = logging.Handler(logging.WARNING)
         handler.emit = self._hear  # type: ignore[method-assign]
         complaints = logging.getLogger("opentelemetry")
@@ -109,7 +109,7 @@ class Tracer:
         self.complaint = record.getMessage()
 
     def begin(self, job: Job, worker: str) -> str:
-        """A span for this run of the job; what its command is told."""
+        """Begin a span for this run of the job; return the traceparent for its command."""
         from opentelemetry import trace
         from opentelemetry.context import Context
 
@@ -135,7 +135,7 @@ class Tracer:
         return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"
 
     def end(self, job: Job, outcome: Outcome) -> None:
-        if self._span is None:  # it was never begun
+        if self._span is None:  # the run was not started
             return
         from opentelemetry.trace import StatusCode
 
@@ -148,7 +148,7 @@ class Tracer:
         self._span, self._is_sent = None, False
 
     def send(self) -> None:
-        """Send what there is, beside what the worker does next."""
+        """Send the finished spans in a background thread."""
         from threading import Thread
 
         if not self._is_sent and not (self._sender and self._sender.is_alive()):
@@ -157,16 +157,16 @@ class Tracer:
             self._sender.start()
 
     def close(self) -> None:
-        """Send the last ones, and wait a moment for it: a collector that does not answer keeps nobody."""
+        """Send the last spans, and wait at most EXIT_SECONDS, as the collector may not answer."""
         give_up = monotonic() + EXIT_SECONDS
-        for _ in range(2):  # what is being sent, and what came since
+        for _ in range(2):  # for a sender that is running, and then for the spans that ended after it began
             if self._sender is not None:
                 self._sender.join(max(0.0, give_up - monotonic()))
             self.send()
 
 
 def exporters() -> list[Any]:
-    """Those that OTEL_TRACES_EXPORTER names; they read what else they need from the environment by themselves."""
+    """The exporters that OTEL_TRACES_EXPORTER names; they read their other settings from the environment themselves."""
     from importlib.metadata import entry_points
 
     there = {entry.name: entry for entry in entry_points(group=EXPORTERS)}
@@ -179,6 +179,6 @@ def exporters() -> list[Any]:
         entry = next((there[one] for one in names if one in there), None)
         if entry is None:
             package = "opentelemetry-exporter-otlp-proto-http"
-            raise LookupError(f"no exporter {name!r} is installed. That of otlp is: pip install {package}")
+            raise LookupError(f"no exporter {name!r} is installed. For otlp: pip install {package}")
         found.append(entry.load()())
     return found

@@ -1,4 +1,4 @@
-"""Wait until jobs have ended: woken by every change of the queue, asleep in between."""
+"""Wait until jobs have ended: sleep, and check again after every change of the queue."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from queuectl.job import Job, State
 from queuectl.storage import Storage
 
 LOOK_SECONDS = 1.0
-LOOKED_AT = 20  # jobs at a time that have not ended
-PAUSE_SECONDS = 0.005  # between two looks, where changes come one after the other
+LOOKED_AT = 20  # jobs that have not ended are read per check
+PAUSE_SECONDS = 0.005  # between two checks, so that a stream of changes does not cause one check each
 
 
 class Progress(NamedTuple):
-    """How far the jobs are that are waited for."""
+    """The numbers of awaited jobs by state."""
 
     completed: int
     dead: int
     cancelled: int
     running: int
     waiting: int
-    deleted: int = 0  # before anybody saw them end
+    deleted: int = 0  # before their end was seen
 
     @property
     def left(self) -> int:
@@ -41,14 +41,14 @@ class Progress(NamedTuple):
 
 
 class ForJobs:
-    """These jobs. A few are looked at each time, in turn: one may be deleted, or purged, soon after it has ended."""
+    """Waits for given jobs. Each check reads a few of them, in rotation: a job may be deleted soon after its end."""
 
     def __init__(self, storage: Storage, jobs: Sequence[Job]) -> None:
         if own_number(storage) in [job.seq for job in jobs]:
             raise InvalidInput("A job cannot wait for itself. Leave out its own id")
         self._storage = storage
-        self.ended: list[Job] = []  # as they were then
-        self.deleted: list[Job] = []  # before they were seen to end
+        self.ended: list[Job] = []  # as they were when their end was seen
+        self.deleted: list[Job] = []  # jobs that were deleted before their end was seen
         self.left = deque(jobs)
 
     def is_over(self) -> bool:
@@ -58,7 +58,7 @@ class ForJobs:
         return not self.left
 
     def _look_at(self, known: Job) -> bool:
-        """Whether it is still to be waited for; then it comes last."""
+        """Read the job again; True if it has not ended: then it is put at the end of `left`."""
         job = self._storage.glance_at(known.seq)
         if job is None:
             self.deleted.append(known)
@@ -84,14 +84,14 @@ class ForJobs:
 
 
 class ForAll:
-    """Every job that there is, or of a queue, and those that come meanwhile. The counters tell; no job is looked at."""
+    """Waits for all jobs, or all of a queue, including jobs enqueued meanwhile. It reads only counters, and no jobs."""
 
     def __init__(self, storage: Storage, queue: str | None = None) -> None:
         self._storage = storage
         self.queue = None if queue is None else storage.queue(queue).name
         own = own_number(storage)
         own_job = None if own is None else storage.glance_at(own)
-        # Who waits inside a job does not wait for that one.
+        # If this process is part of a job, it does not wait for that job.
         self._own = int(own_job is not None and queue in (None, own_job.queue))
         self._before = self._totals()
 
@@ -121,9 +121,9 @@ class ForAll:
 def wait_until_over(
     storage: Storage, wanted: ForJobs | ForAll, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
 ) -> None:
-    """Return when all that is wanted has ended; `meanwhile` is called after each look, at least once a second."""
+    """Return when all wanted jobs have ended; `meanwhile` is called after each check, at least once a second."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    storage.wait(0)  # from here on it hears of every change
+    storage.wait(0)  # start listening, so that no change is missed from here on
     storage.changed()
     while not wanted.is_over():
         meanwhile()
@@ -136,6 +136,6 @@ def wait_until_over(
 
 
 def own_number(storage: Storage) -> int | None:
-    """The number of the job that this process is part of, if it is one of this queue's."""
+    """The number of the job that this process is part of, if that is a job of this queue."""
     queue_id, _, rest = os.environ.get("QUEUECTL_RUN", "").partition(".")
     return int(rest.partition(".")[0]) if rest and queue_id == storage.queue_id() else None

@@ -1,4 +1,4 @@
-"""Why a job has not run yet, or ran when it did, in plain sentences and from nothing but what is stored."""
+"""Explain in plain sentences, from stored data only, why a job has not run yet, or why it ran when it did."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ENDS = {"completed": "was completed", "dead": "died", "cancelled": "was cancelle
 
 
 class Facts(NamedTuple):
-    """All that the reasons are taken from."""
+    """The data from which the reasons are derived."""
 
     job: Job
     now: Millis
     needs: Sequence[Link] = ()
     runs: Sequence[Run] = ()
-    ahead: int = 0  # who stands before it, counted to MOST_COUNTED
-    before: Sequence[Job] = ()  # the first of them
+    ahead: int = 0  # how many jobs are before it in line, counted up to MOST_COUNTED
+    before: Sequence[Job] = ()  # the first of these jobs
     queue: QueueRow = QueueRow(DEFAULT_QUEUE)
-    in_queue: int = 0  # how many of its queue's jobs run
-    paced: Sequence[tuple[str, Millis]] = ()  # what lets no job start before then
-    working: int = 0  # workers that live, serve its queue, and were not asked to stop
-    stopping: int = 0
-    elsewhere: int = 0  # and those that serve other queues
-    is_lost: bool = False  # whether the worker that has it in hand is dead
-    running: Sequence[Job] = ()  # what the workers have in hand that serve its queue
+    in_queue: int = 0  # how many jobs of its queue run
+    paced: Sequence[tuple[str, Millis]] = ()  # rates that delay the next start, and until when
+    working: int = 0  # live workers that serve its queue and were not asked to stop
+    stopping: int = 0  # live workers that serve its queue and were asked to stop
+    elsewhere: int = 0  # live workers that serve only other queues
+    is_lost: bool = False  # whether the worker that runs it is dead
+    running: Sequence[Job] = ()  # the jobs that run on workers that serve its queue
     expected: Expected = NOTHING
 
 
 def gather(storage: Storage, job: Job) -> Facts:
-    """The facts about a job; no more of the queue is looked at than is named."""
+    """Read the facts about a job; the cost does not depend on the length of the queue."""
     found = forecast(storage)
     known = conditions(storage)
     alive = [worker for worker, condition in known if condition is Condition.ALIVE]
@@ -67,7 +67,7 @@ def gather(storage: Storage, job: Job) -> Facts:
 
 
 def paced(storage: Storage, queue: str) -> list[tuple[str, Millis]]:
-    """The rates that let no job of a queue start now, and until when."""
+    """The rates that keep jobs of this queue from starting now, and until when."""
     now, found = storage.clock.now(), []
     lanes = {name: lane for name, lane in lanes_of(storage).items() if name in (queue, EVERY_QUEUE)}
     for name, lane in lanes.items():
@@ -79,7 +79,7 @@ def paced(storage: Storage, queue: str) -> list[tuple[str, Millis]]:
 
 
 def reasons(facts: Facts) -> list[str]:
-    """The answer, a sentence each."""
+    """The answer, as a list of sentences."""
     job = facts.job
     if job.is_waiting:
         return [*waiting(facts)]
@@ -156,7 +156,7 @@ def standing(job: Job) -> str:
 
 
 def gates(facts: Facts) -> Iterator[str]:
-    """What its queue says to it."""
+    """Whether its queue is paused or full, or a rate delays it."""
     queue = facts.queue
     if queue.is_paused:
         yield f"Its queue {queue.name} is paused. To let it go on: queuectl queue resume {queue.name}"
@@ -168,7 +168,7 @@ def gates(facts: Facts) -> Iterator[str]:
 
 
 def hands(facts: Facts) -> Iterator[str]:
-    """Who could take it."""
+    """Whether a worker is free to take the job."""
     busy = [job.id for job in facts.running]
     if not facts.working and not facts.stopping and facts.elsewhere:
         start = f"queuectl worker start --queue {facts.queue.name}"
@@ -238,7 +238,7 @@ def took(job: Job) -> str:
 
 
 def why_then(facts: Facts) -> Iterator[str]:
-    """Why its newest run began when it did."""
+    """Why the job's newest run began when it did."""
     job = facts.job
     assert job.started_at is not None
     if job.state in (State.DEAD, State.CANCELLED):
@@ -251,8 +251,8 @@ def why_then(facts: Facts) -> Iterator[str]:
         last = earlier[-1]
         reason = f": {last.error_message}" if last.error_message else ""
         yield f"Before that, try {last.lease} was {last.outcome} at {short(last.finished_at)}{reason}."
-    if job.run_at is not None and job.created_at < job.run_at <= job.started_at:  # a later one was the next try's
+    if job.run_at is not None and job.created_at < job.run_at <= job.started_at:  # a later run_at is the next try's
         yield f"It was not to start before {short(job.run_at)}."
-    if job.since_at is not None and job.waited_until == job.started_at:  # or it was cancelled while it backed off
+    if job.since_at is not None and job.waited_until == job.started_at:  # not if it was cancelled between two tries
         waited = spoken(max(0, job.started_at - job.since_at) / 1000)
         yield f"It had waited {waited}, and its effective priority was {sum_of(job)}."

@@ -1,6 +1,6 @@
 """The detached process: claim, run, finish, until told to stop.
 
-It is started as a file, by `worker start`; what it has to say goes to its log.
+`worker start` starts it as a file; its messages go to its log.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it has nothing in hand yet, and simply ends
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports it has no job yet, so Ctrl+C may end it
 
-if not __package__:  # started as a file: the package is to be found, and not what is in it
+if not __package__:  # started as a file: sys.path must hold the directory that contains the package
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import argparse
@@ -36,10 +36,10 @@ from queuectl.stopping import StopRequest
 from queuectl.storage import Storage, open_storage
 from queuectl.tracing import Tracer, handed_on, is_configured
 
-IDLE_LOOK_SECONDS = 1.0  # between two looks around while idle, when a change of the database tells of it at once
-RETRY_SECONDS = 1.0  # after a job that was put back
+IDLE_LOOK_SECONDS = 1.0  # between two rounds of housekeeping while idle; a change of the database wakes it at once
+RETRY_SECONDS = 1.0  # pause after a job that was put back
 ENVIRONMENTS_KEPT = 100
-GC_THRESHOLD = 50_000  # a job leaves next to no cycles behind, and looking for them takes a twentieth of its time
+GC_THRESHOLD = 50_000  # a job creates almost no reference cycles, and searching for them takes a twentieth of its time
 
 
 class WorkerProcess:
@@ -58,9 +58,9 @@ class WorkerProcess:
 
     def work(self) -> None:
         job: Job | None = None
-        self.patience.insist(partial(self.storage.wait, 0))  # from here on it hears of every change
+        self.patience.insist(partial(self.storage.wait, 0))  # start listening, so that no change is missed
         while not self._stopping():
-            if self.house.is_outcast:  # what it has claimed since it was taken for dead is still its own
+            if self.house.is_outcast:  # its job may be another worker's now: _claim_once looks up what it still holds
                 job, self.house.is_outcast, self.patience.has_failed = None, False, True
             job = job or self._claim()
             if job is None:
@@ -68,7 +68,7 @@ class WorkerProcess:
                 continue
             outcome = self._run(job)
             job = self._finish(job, outcome)
-        if job is not None:  # claimed, and then told to stop
+        if job is not None:  # the worker was told to stop after it had claimed this job
             self._finish(job, Outcome(None, 0.0, state=State.PENDING, has_started=False))
         self.house.bring_to_disk()
 
@@ -107,12 +107,12 @@ class WorkerProcess:
             following = self.patience.insist(partial(self.storage.finish, job, outcome, next_for), until_overdue=True)
         except LeaseLost as error:
             self.log.say("job_refused", job, error=str(error))
-            # It may have been stored the first time, and the answer lost with the connection.
+            # The first attempt may have been committed, and only the answer been lost with the connection.
             self.patience.has_failed = True
             return None
         self.house.processed += not put_back
         if put_back and not self.stop.asked:
-            time.sleep(RETRY_SECONDS)  # this worker is short of something; another may not be
+            time.sleep(RETRY_SECONDS)  # this worker lacks a resource; give another one time to take the job
         return following
 
     def _environment(self, job: Job) -> dict[str, str]:
@@ -124,7 +124,7 @@ class WorkerProcess:
         return captured if job.after_id is None else {**captured, **told_of_need(job)}
 
     def _captured(self, hash: str | None) -> dict[str, str]:
-        """What the job was handed in with; the worker's own, where that is another machine's: it means nothing here."""
+        """The environment in which the job was enqueued; if that was on another machine, the worker's own."""
         variables, machine = (None, None) if hash is None else self.storage.environment(hash)
         captured: dict[str, str] = (
             json.loads(variables) if variables and machine == self.storage.machine else {**os.environ}
@@ -132,7 +132,7 @@ class WorkerProcess:
         return captured
 
     def _watch(self, job: Job) -> Interruption | None:
-        """Asked ten times a second while a command runs."""
+        """Called ten times a second while a command runs; returns a reason to end the run, or None."""
         reason = self.patience.attempt(partial(self._look_while_running, job))
         if reason is not None:
             return Interruption(reason, State.CANCELLED)
@@ -154,25 +154,25 @@ class WorkerProcess:
         return self.stop.asked
 
     def _idle(self) -> None:
-        """Until something has changed, a job is due, or it is time to stop."""
+        """Wait until the database has changed, a job is due, or the worker must stop."""
         self._send_spans()
         self.patience.insist(self.house.bring_to_disk)
         due = self.patience.insist(self._next_due)
         settings = self.patience.insist(lambda: self.storage.known_settings)
-        # Where others commit all the time, that is no reason to look all the time.
+        # If others commit all the time, the worker still checks at most once per poll interval.
         time.sleep(max(0.0, self._woken_at + settings.poll_interval - time.monotonic()))
         look_seconds = min(IDLE_LOOK_SECONDS, settings.heartbeat_interval)
         while not (self.stop.asked or self.patience.insist(self.storage.changed)):
             due_seconds = look_seconds if due is None else (due - self.storage.clock.now()) / 1000
             if due_seconds <= 0 or self.storage.clock_was_set():
-                self.house.looked_at = 0.0  # it may be something that recurs, which is housekeeping
+                self.house.looked_at = 0.0  # run housekeeping at once, as a schedule may be due
                 return
             seconds = min(due_seconds, look_seconds)
             self.patience.insist(partial(self.storage.wait, seconds))
             if time.monotonic() - self.house.looked_at >= look_seconds and self.patience.insist(self.house.look):
                 return
         self._woken_at = time.monotonic()
-        self.house.looked_at = 0.0  # what has changed may be that it is to stop
+        self.house.looked_at = 0.0  # run housekeeping at once, as the change may be a request to stop
 
     def _send_spans(self) -> None:
         if self.tracer is not None:
@@ -182,18 +182,18 @@ class WorkerProcess:
                 self.log.say("traces_not_sent", error=complaint)
 
     def _next_due(self) -> int | None:
-        """When the next job's time comes, or the next one recurs."""
+        """When the next job or schedule comes due."""
         times = (self.storage.next_due(), self.storage.next_occurrence())
         return min((time for time in times if time is not None), default=None)
 
 
 def ended_facts(job: Job, outcome: Outcome) -> dict[str, Any]:
-    """What a program is told of a run besides; unless the job is cancelled at the last moment, it becomes this."""
+    """Further facts for the JSON log. The job gets this outcome unless it is cancelled before the result is stored."""
     return {"exit_code": outcome.exit_code, "outcome": after_run(job, outcome, 0, 0).outcome}
 
 
 def told_of_need(job: Job) -> dict[str, str]:
-    """What a job that waited for another finds in its environment: whose end let it begin, and how that was."""
+    """Variables for a job that waited for another: that job's id, state and exit code."""
     exit_code = "" if job.after_exit_code is None else str(job.after_exit_code)
     return dict(zip(AFTER_VARIABLES, (job.after_id or "", job.after_state or "", exit_code)))
 
@@ -207,7 +207,7 @@ def main() -> int:
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     home = open_home()
-    # Before the database is opened: a guardian has no business with it.
+    # Before the database is opened, so that the guardian, a fork of this process, does not inherit its files.
     guardian = runs.Guardian(is_leased=is_postgres(database_url(home)))
     log = EventLog(home.worker_log(options.name), options.name, options.foreground)
     if not options.foreground:
@@ -244,7 +244,7 @@ def serve(name: str, home: Home, guardian: runs.Guardian, log: EventLog, queues:
 
 
 def tracer_if_wanted(log: EventLog) -> Tracer | None:
-    """Whatever is wrong with it is no reason not to work."""
+    """A tracer if tracing is configured; if it cannot be made, the worker logs that and works without it."""
     if is_configured():
         try:
             return Tracer()
@@ -254,7 +254,7 @@ def tracer_if_wanted(log: EventLog) -> Tracer | None:
 
 
 def let_go_of_stdio() -> None:
-    """They lead to the log, which could not be rotated on Windows while they do."""
+    """Redirect stdout and stderr to the null device: they point to the log, which Windows could not rotate then."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)

@@ -22,11 +22,11 @@ from queuectl.recovery import recover
 from queuectl.storage import Storage, Worker
 from queuectl.workers_file import Entry, entry, workers_file
 
-START_SECONDS = 20.0  # a cold start on a slow disk
+START_SECONDS = 20.0  # long enough for a cold start on a slow disk
 POLL_SECONDS = 0.02
-HARD_SECONDS = 5.0  # after the grace time, for the worker to end its job and itself
+HARD_SECONDS = 5.0  # how long a worker has after the grace time to end its job and itself
 LOGS_KEPT = 50
-# Windows tells everyone in a console by itself.
+# Windows itself sends Ctrl+C to every process of a console.
 PASSED_ON = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if os.name != "nt"]
 MAY_END = (
     "Warning: closing this console may end what was started here: it lets no process out of its Job Object. "
@@ -35,12 +35,12 @@ MAY_END = (
 WORKER_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 
 
-# What the manager has to tell while it works; the CLI prints it.
+# Called with each message of the manager; the CLI prints it.
 Tell = Callable[[str], None]
 
 
 class End(str, Enum):
-    """What has become of a worker that was to stop."""
+    """What happened to a worker that was told to stop."""
 
     STOPPED = "has stopped"
     KILLED = "was killed"
@@ -51,7 +51,7 @@ class End(str, Enum):
 
 
 class StartFailed(QueueError):
-    """A worker that was started did not come up."""
+    """A started worker did not register in time."""
 
 
 class WorkerManager:
@@ -63,7 +63,7 @@ class WorkerManager:
     # --- looking ---
 
     def standings(self) -> list[Standing]:
-        """Every worker the queue knows; nothing is changed, also where one is lost."""
+        """Every worker that the queue knows; nothing is changed, even if one is lost."""
         found = []
         for worker, condition in conditions(self.storage):
             held = self.storage.held_by(worker.name)
@@ -71,16 +71,16 @@ class WorkerManager:
         return found
 
     def must_start_one(self, queue: str) -> bool:
-        """Whether nobody would ever run a job added to this queue now; inside a job its own worker does not count."""
+        """Whether no worker would run a job added to this queue now; inside a job, busy workers do not count."""
         found = [worker for worker in available(self.storage) if worker.serves(queue)]
         if "QUEUECTL_JOB_ID" in os.environ:
             return all(self.storage.held_by(worker.name) for worker in found)
         return not found
 
     def replace_lost(self, queue: str) -> bool:
-        """Whether a worker will take the jobs of this queue: where those that did have died, one is started.
+        """Whether a worker will take the jobs of this queue; if all workers that did have died, one is started.
 
-        Those that were stopped were stopped on purpose, and none takes their place.
+        Workers that were stopped are not replaced: the user stopped them on purpose.
         """
         if any(worker.serves(queue) for worker in available(self.storage)):
             return True
@@ -93,7 +93,7 @@ class WorkerManager:
     # --- starting ---
 
     def start(self, count: int, queues: Sequence[str] = ()) -> list[Worker]:
-        """Start workers, for these queues or for all, and return when they are up."""
+        """Start workers, for these queues or for all, and return when they are registered."""
         self.storage.must_be_open()
         for worker, job, verdict in recover(self.storage, self.home):
             self.tell(f"Worker {worker} was lost; its job {job.id} is {verdict.state}.")
@@ -111,7 +111,7 @@ class WorkerManager:
                 up.append(self._wait_until_up(name, process))
             except QueueError as error:
                 failure = failure or error
-        self._enter(up)  # those that are up go on, also where another is not
+        self._enter(up)  # the workers that are up stay, even if another failed to start
         if failure is not None:
             if up:
                 self.tell(f"{len(up)} of {count} workers are up.")
@@ -121,10 +121,10 @@ class WorkerManager:
         return up
 
     def run_in_foreground(self, queues: Sequence[str] = ()) -> int:
-        """One worker in this console, until it ends.
+        """Run one worker in this console until it ends.
 
-        On POSIX it has a session of its own, and what the console says is passed on to it alone: a command that it is
-        about to start would hear it too.
+        On POSIX the worker gets a session of its own, and this process passes the console's signals on to it.
+        Otherwise the console would also send them to a command that the worker is just starting.
         """
         name = f"w-{os.urandom(3).hex()}"
         heard: list[int] = []
@@ -145,10 +145,10 @@ class WorkerManager:
                     is_entered = True
                 return process.wait()
             except KeyboardInterrupt:
-                continue  # on Windows, where the worker has heard it too
+                continue  # on Windows, where the worker gets the Ctrl+C too
 
     def _enter(self, workers: list[Worker]) -> None:
-        """Name them in workers.json, and leave out who is gone."""
+        """Add the workers to workers.json, and remove the entries of workers that are gone."""
         with self._entries() as entries:
             known = {one.name for one in workers}
             entries[:] = [one for one in entries if one.is_alive and one.name not in known] + [*map(entry, workers)]
@@ -177,7 +177,7 @@ class WorkerManager:
         return lines[-1] if lines else "it said nothing"
 
     def _prune_logs(self) -> None:
-        """Of the workers that are gone, only the newest logs are kept."""
+        """Remove the logs of workers that are gone, except the newest."""
         known = {worker.name for worker in self.storage.workers()}
         logs = []
         for found in os.scandir(self.home.logs):
@@ -191,7 +191,7 @@ class WorkerManager:
     # --- stopping ---
 
     def stop(self, grace_seconds: float) -> list[tuple[str, End]]:
-        """Stop this machine's workers: each finishes the job in hand, or is killed with it after the grace time."""
+        """Stop this machine's workers: each finishes its job, or is killed together with it after the grace time."""
         targets = self._stoppable()
         for target in targets:
             self._ask(target, grace_seconds)
@@ -203,20 +203,20 @@ class WorkerManager:
         return ends
 
     def _tell_if_ended(self, held: Job) -> None:
-        """Where a job has gone that was not let finish."""
+        """Tell the state of a job that was not allowed to finish."""
         job = self.storage.glance_at(held.seq)
         reasons = [run.error_message or "" for run in self.storage.runs_of(held) if run.lease == held.lease]
         if job is not None and any(reason.startswith((WORKER_STOPPED, WORKER_LOST)) for reason in reasons):
             self.tell(f"Job {job.id} was ended and is {job.state}{' again' * (job.state is State.PENDING)}.")
 
     def _held(self, targets: list[Entry]) -> list[Job]:
-        """What they have in hand; nothing where the database cannot tell, as they are to stop all the same."""
+        """The jobs that these workers run; none if the database cannot be read: the workers are stopped even so."""
         with suppress(StorageError):
             return [job for target in targets for job in self.storage.held_by(target.name)]
         return []
 
     def stop_elsewhere(self, grace_seconds: float) -> list[tuple[Worker, bool]]:
-        """Stop the other machines' workers, through the database; returns each with whether it has stopped in time."""
+        """Stop the other machines' workers through the database; return each with whether it stopped in time."""
         targets = [
             worker for worker, found in conditions(self.storage) if not is_here(worker) and found is Condition.ALIVE
         ]
@@ -239,12 +239,12 @@ class WorkerManager:
         grace_ends = time.monotonic() + grace_seconds
         slow = self._left(targets, grace_ends, lambda left, seconds: self.tell(self._waiting_for(left, seconds)))
         if slow and grace_seconds:
-            self.tell("The grace time is over: what is still in hand is ended.")
+            self.tell("The grace time is over: jobs that still run are ended.")
         to_kill = self._left(slow, grace_ends + HARD_SECONDS)
         for target in to_kill:
             runs.hard_kill(target.pid, target.start_time)
         there = self._left(to_kill, time.monotonic() + HARD_SECONDS)
-        with suppress(StorageError, QueueMoved, OSError):  # on a full disk the workers are stopped all the same
+        with suppress(StorageError, QueueMoved, OSError):  # on a full disk this may fail; the workers have stopped
             self._enter([])
             recover(self.storage, self.home)
         ends = {**dict.fromkeys(to_kill, End.KILLED), **dict.fromkeys(there, End.NONE)}
@@ -256,7 +256,7 @@ class WorkerManager:
         deadline: float,
         every_second: Callable[[list[Entry], float], None] = lambda left, seconds: None,
     ) -> list[Entry]:
-        """Those that are still alive when the time is over."""
+        """Wait until all these workers have ended; return those that are still alive at the deadline."""
         left, told = [target for target in targets if target.is_alive], time.monotonic()
         while left and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -274,7 +274,7 @@ class WorkerManager:
             runs.ask_to_end(target.pid, target.start_time)
 
     def _stoppable(self) -> list[Entry]:
-        """Those of the database and those of workers.json: either may have been lost."""
+        """This machine's live workers, from the database and from workers.json: either may have been lost."""
         with self._entries() as entries:
             found = {known.name: known for known in entries if known.is_alive}
         for worker in self.storage.workers():
@@ -309,10 +309,10 @@ def memory_bytes(worker: Worker) -> int | None:
 
 
 def worker_environment(home: Home) -> dict[str, str]:
-    """This process's, without the marks of a run that it may be part of: the worker is not, and outlives it."""
+    """This process's environment without the variables of a run: the worker outlives it, and is not part of it."""
     own = {name: value for name, value in os.environ.items() if name not in RUN_VARIABLES}
     if own.get(VARIABLE):
-        own[VARIABLE] = database_url(home)  # a file that is named from here on would be another one for the worker
+        own[VARIABLE] = database_url(home)  # made absolute: the worker runs in another directory
     return {**own, **platforms.own_interpreter()[1], "QUEUECTL_HOME": home.root}
 
 

@@ -1,6 +1,6 @@
-"""workers.json: which workers run on this machine, by pid and start time.
+"""workers.json: the workers that run on this machine, by pid and start time.
 
-Read and written under a lock, and replaced whole, so that two who change it at once lose nothing.
+It is read and written under a lock and replaced as a whole, so that concurrent changes are not lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from queuectl.storage import Worker
 
 
 class Entry(NamedTuple):
-    """A worker by what it said of itself: a pid that was reused is never taken for it."""
+    """A worker, as it registered itself; the start time shows whether its pid was reused."""
 
     name: str
     pid: int
@@ -38,7 +38,7 @@ def entry(worker: Worker) -> Entry:
 
 @contextmanager
 def workers_file(home: Home, rebuild: Callable[[str], list[Entry]]) -> Iterator[list[Entry]]:
-    """The entries, to be changed in place. A damaged file is set aside, and `rebuild` is told where."""
+    """The entries, to be changed in place. A damaged file is renamed, and `rebuild` gets its new path."""
     with platforms.locked(home.workers_json + ".lock"):
         entries = _read(home.workers_json)
         before = None if entries is None else list(entries)
@@ -52,7 +52,7 @@ def workers_file(home: Home, rebuild: Callable[[str], list[Entry]]) -> Iterator[
 
 
 def _read(path: str) -> list[Entry] | None:
-    """None if the file is there and cannot be understood."""
+    """The entries in the file; None if it exists but is damaged."""
     try:
         with open(path, encoding="utf-8") as file:
             return [_checked(Entry(**item)) for item in json.load(file)["workers"]]

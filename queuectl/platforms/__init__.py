@@ -1,6 +1,6 @@
-"""One interface to the operating system: who is who, waiting, locks, detached workers; in runs.py a run's processes.
+"""One interface to the operating system: process identity, waiting, locks, detached workers; runs.py has runs.
 
-posix and windows offer the same names. Nothing that has to do with processes asks elsewhere which platform it is.
+posix and windows define the same names. Outside this package, no code about processes asks which platform it is on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One interface to what starts a program when its user logs on: systemd or the desktop on Linux, Windows's Run key."""
+"""One interface for starting a program at logon: by systemd or the desktop on Linux, by the Run key on Windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What starts a program when its user logs on, as it was written."""
+"""The operating system's entry that starts a program when its user logs on."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class Entry(NamedTuple):
     kind: str
     place: str  # the file, or the value in the registry
     text: str
-    is_active: bool = True  # not switched off by other means
-    remark: str = ""  # what a person should know of it
+    is_active: bool = True  # the user has not switched it off in the operating system
+    remark: str = ""  # a note for the user

@@ -1,6 +1,6 @@
-"""Linux: who is who by /proc, waiting by inotify, detached workers, locks.
+"""Linux: process identity by /proc, waiting by inotify, detached workers, locks.
 
-What only a worker needs is in posix_runs.py, or imported where it is used: every `enqueue` is spared it.
+Code that only workers need is in posix_runs.py or imported where it is used, so that `enqueue` does not load it.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ CODE_PAGE: str | None = None  # programs print UTF-8
 IN_MODIFY = 0x2
 
 
-# --- who is who ---
+# --- process identity ---
 
 
 @lru_cache
 def boot_id() -> str:
-    """Different after each start of the machine."""
+    """An id that changes with each start of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 @lru_cache
 def pid_space() -> str:
-    """Pids mean something only within this."""
+    """The pid namespace: pids of different namespaces cannot be compared."""
     return os.readlink("/proc/self/ns/pid")
 
 
 def start_time(pid: int) -> str | None:
-    """When the process started, by a clock that nobody can set; None if there is none, or only its zombie."""
+    """When the process started, by a clock that cannot be set; None if it does not exist or is a zombie."""
     stat = stat_of(pid)
     return stat[19] if stat and stat[0] not in "ZX" else None
 
 
 def began_before_logon(started: str) -> bool:
-    """Whether a process that is gone was ended by its user's signing out; here workers outlive that."""
+    """Whether a dead process was ended because its user signed out; on Linux workers outlive that."""
     return False
 
 
 def stat_of(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third, the state, on: the second may hold anything."""
+    """The fields of /proc/PID/stat from the third, the state, on: the second, the name, may hold any characters."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return None  # and no other error: who cannot look must not take anybody for dead
+        return None  # other errors are raised: a process that cannot be looked up may be alive
 
 
 # --- waiting for a change ---
 
 
 class Watcher:
-    """Sleeps until a file in a directory is written to, by inotify; it only says when to look, never what there is."""
+    """Sleeps until a file in a directory is written to, by inotify; it does not say what was written."""
 
     def __init__(self, directory: str) -> None:
         import ctypes
@@ -77,13 +77,14 @@ class Watcher:
             self._poll.register(self._file, select.POLLIN)
 
     def wait(self, seconds: float, poll_interval: float) -> bool:
-        """So long at most; where nothing can be watched, no longer than the poll interval. True if it was woken.
+        """Sleep at most `seconds`, or one poll interval if inotify is not available; True if a write woke it.
 
-        The first wait, and the first after a rest, only begins to watch: the caller looks again before it sleeps.
+        The first call, and the first after `rest`, only adds the watch and returns at once: a write may have come before
+        the watch, so the caller must check again before it sleeps.
         """
         if self._watch < 0:
             self._watch = self._libc.inotify_add_watch(self._file, self._directory, IN_MODIFY)
-            if self._watch < 0:  # the user's watches are used up
+            if self._watch < 0:  # the user's limit of inotify watches is reached
                 time.sleep(min(seconds, poll_interval))
         elif self._poll.poll(seconds * 1000):
             with contextlib.suppress(BlockingIOError):
@@ -93,24 +94,24 @@ class Watcher:
         return False
 
     def rest(self) -> None:
-        """Watch nothing while nobody waits: every write to the database would pay for it."""
+        """Remove the watch while nobody waits, as it makes every write to the database slower."""
         if self._watch >= 0:
             self._libc.inotify_rm_watch(self._file, self._watch)
             self._watch = -1
 
 
 def is_console(stream: IO[str]) -> bool:
-    """Whether a person may be at the other end."""
+    """Whether the stream is a terminal."""
     return stream.isatty()
 
 
 def understands_escapes() -> bool:
-    """Whether the terminal can be drawn on with escape codes."""
+    """Whether the terminal understands escape codes."""
     return os.environ.get("TERM") != "dumb"
 
 
 def create_private(path: str) -> int:
-    """Make a file that only its owner may read, and open it to be written to."""
+    """Create a file that only its owner may read, and open it for writing."""
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
 
 
@@ -122,14 +123,14 @@ def default_shell() -> str:
 
 
 def is_builtin(program: str) -> bool:
-    """Whether no program of this name is started, because the shell does it itself; here there is one for each."""
+    """Whether the default shell does this itself and there may be no such program; not so on Linux."""
     return False
 
 
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tuple[subprocess.Popen[bytes], bool]:
-    """Start a process that outlives this one and its terminal; what it prints goes to the log.
+    """Start a process that outlives this one and its terminal; its output goes to the log.
 
-    With it, whether that is certain, as it always is here.
+    Also returns whether it is certain to outlive them, as it always is on Linux.
     """
     import subprocess
 
@@ -141,13 +142,13 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tup
 
 
 def own_interpreter() -> tuple[str, dict[str, str]]:
-    """What to start to have another process with this interpreter, and what to put in its environment."""
+    """The program that starts another process with this interpreter, and the variables that it needs."""
     return sys.executable, {}
 
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Alone among the processes that lock this file."""
+    """Hold an exclusive lock on this file."""
     import fcntl
 
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""Linux: at logon a systemd user unit starts a program or, where no systemd answers, the desktop."""
+"""Linux: start a program at logon by a systemd user unit or, without systemd, by the desktop."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ assert sys.platform != "win32"
 from queuectl.platforms.entry import Entry
 
 UNIT, DESKTOP = "systemd user unit", "XDG autostart entry"
-# The workers detach, and stay in the unit's cgroup: it is active as long as nobody stops it. Stopping it asks them
-# gently first; only what is left is killed, and no sooner than the user's own stop_grace says.
+# The workers detach but stay in the unit's cgroup, and RemainAfterExit keeps the unit active until it is stopped. Then
+# ExecStop stops the workers gently first, for as long as stop_grace allows; systemd kills what is left after that.
 UNIT_TEXT = """[Unit]
 Description=queuectl workers
 
@@ -47,7 +47,7 @@ def quiet_python() -> str:
 
 
 def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
-    """Write what starts it at logon, in place of what was there before."""
+    """Write the entry that runs `start` at logon, in place of an earlier one."""
     if any("\n" in word for word in (*start, *stop)):
         raise ValueError("there is a line break in the path of queuectl, of Python or of the home")
     remove(name)
@@ -62,7 +62,7 @@ def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
 
 
 def wording(kind: str, start: Sequence[str], stop: Sequence[str]) -> str:
-    """What is written to start it at logon."""
+    """The text of the entry."""
     if kind == UNIT:
         return UNIT_TEXT.format(start=_unit_line(start), stop=_unit_line(stop))
     return DESKTOP_TEXT.format(start=_desktop_line(start))
@@ -77,7 +77,7 @@ def find(name: str) -> Entry | None:
 
 
 def remove(name: str) -> Entry | None:
-    """Take away what starts it at logon; what runs now goes on."""
+    """Remove the entry; running workers go on."""
     found = find(name)
     if os.path.lexists(_wanted(name)) or os.path.exists(_unit(name)):
         _systemctl("disable", os.path.basename(_unit(name)))
@@ -106,7 +106,7 @@ def _unit(name: str) -> str:
 
 
 def _wanted(name: str) -> str:
-    """The link by which systemd knows that the unit is enabled."""
+    """The symbolic link that makes the unit enabled."""
     return _config("systemd", "user", "default.target.wants", f"{name}.service")
 
 
@@ -119,7 +119,7 @@ def _desktop(name: str) -> str:
 
 
 def _systemctl(*words: str) -> bool:
-    """Whether the user's systemd is there and did it."""
+    """Run systemctl for the user; True if it exists and succeeded."""
     try:
         return subprocess.run(["systemctl", "--user", *words], capture_output=True).returncode == 0
     except OSError:
@@ -133,7 +133,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _unit_line(argv: Sequence[str]) -> str:
-    """systemd reads backslashes and quotes as C does, and looks for %specifiers and $VARIABLES also within quotes."""
+    """Quote for systemd, which reads escapes as C does, and expands %specifiers and $VARIABLES even within quotes."""
     return " ".join(
         '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
         for word in argv
@@ -141,7 +141,7 @@ def _unit_line(argv: Sequence[str]) -> str:
 
 
 def _desktop_line(argv: Sequence[str]) -> str:
-    """A desktop reads the value of the key first, and then the command line in it: each takes off one backslash."""
+    """Quote for a desktop entry: backslashes are unescaped twice, as the key's value and then as its command line."""
     words = []
     for word in argv:
         for letter in '\\"`$':

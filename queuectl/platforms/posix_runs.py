@@ -1,7 +1,7 @@
 """Linux: the processes of a run, and a guardian process that ends the run when its worker dies.
 
-A run is its session plus every process that carries its mark in the environment. Before each signal the process is
-held by a pidfd and looked at again, so a pid that was reused is never hit.
+A run is its session plus every process that carries its mark in the environment. Before each signal a pidfd of the
+process is opened and its start time checked again, so that no process with a reused pid gets the signal.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from queuectl.platforms.shells import switches
 
 MARK = b"QUEUECTL_RUN"
 IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]
-# Whoever started the worker may ignore the others; a command expects none of it.
+# The worker may have inherited ignored signals from its parent; commands expect the default actions.
 RESTORED = [*IGNORED_BY_PYTHON, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD]
-# What stands where in the guardian's page, after the mark: when the lease ends; the command that leads the run, and
-# when that was there; whether the guardian has ended the run because the lease was over.
+# Offsets in the guardian's page, after the mark: when the lease ends; the pid of the run's command, and a time at which
+# it existed; whether the guardian has ended the run because the lease was over.
 LEASE, LEADER, HAS_ENDED = 1024, 1032, 1048
 LEASE_LOOK_MILLIS = 100
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # in which /proc says when a process started
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # the unit of start times in /proc
 ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 
@@ -41,15 +41,15 @@ ENCODING = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 
 def kill_marked(mark: str, session: int | None = None) -> int:
-    """Kill every process of the run, until none is found any more; returns how many signals that took."""
+    """Kill every process of the run, until none is found any more; return how many signals were sent."""
     return kill_until_quiet(lambda: signal_run(mark, session, signal.SIGKILL))
 
 
 def signal_run(mark: str, session: int | None, number: int) -> int:
-    """Send a signal to every process of the run, and return how many got it; 0 only counts the living.
+    """Send a signal to every process of the run, and return how many got it; signal 0 only counts them.
 
-    They are the marked ones, whoever is in a session that one of them leads or that the caller knows as the run's, and
-    what any of these has started, while it is there to be seen.
+    The run's processes are those that carry the mark, those in the session `session` or in a session that one of the
+    run's processes leads, and the descendants of all these, as long as their parents are alive.
     """
     wanted = MARK + b"=" + mark.encode()
     living = {pid: found for pid in _pids() if (found := _family(pid)) is not None}
@@ -66,7 +66,7 @@ def signal_run(mark: str, session: int | None, number: int) -> int:
             handle = os.pidfd_open(pid)
             try:
                 family = _family(pid)
-                if family and family.started == living[pid].started:  # the pid was not reused since
+                if family and family.started == living[pid].started:  # the pid was not reused meanwhile
                     signal.pidfd_send_signal(handle, number)
                     count += 1
             finally:
@@ -80,7 +80,7 @@ def _pids() -> list[int]:
 
 
 class Family(NamedTuple):
-    """Where a living process belongs; its start time makes it this process and no later one of the same pid."""
+    """A live process's parent and session; its start time distinguishes it from a later process with the same pid."""
 
     parent: int
     session: int
@@ -90,7 +90,7 @@ class Family(NamedTuple):
 def _family(pid: int) -> Family | None:
     try:
         stat = stat_of(pid)
-    except PermissionError:  # where /proc hides other users' processes: it is no run of ours
+    except PermissionError:  # /proc hides other users' processes, which are not part of a run
         return None
     return Family(int(stat[1]), int(stat[3]), stat[19]) if stat and stat[0] not in "ZX" else None
 
@@ -104,12 +104,12 @@ def _is_marked(pid: int, wanted: bytes) -> bool:
 
 
 def hard_kill(pid: int, started: str) -> bool:
-    """Kill the process if it is still the one that started then."""
+    """Kill the process with this pid, if its start time is still `started`."""
     return _signal(pid, started, signal.SIGKILL)
 
 
 def ask_to_end(pid: int, started: str) -> bool:
-    """Ask the process to end, if it is still the one that started then."""
+    """Ask the process with this pid to end, if its start time is still `started`."""
     return _signal(pid, started, signal.SIGTERM)
 
 
@@ -129,19 +129,19 @@ def _signal(pid: int, started: str, number: int) -> bool:
 
 
 def as_given(variables: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Variables as a process is given them: encoded once, and not again for each run that gets the same."""
+    """Variables in the form that `Command` takes: encoded once, not again for each run with the same ones."""
     return {name.encode(*ENCODING): value.encode(*ENCODING) for name, value in variables.items()}
 
 
 class Command:
-    """The processes of one run: a session of their own, marked in their environment."""
+    """The processes of one run: they have a session of their own, and carry the mark in their environment."""
 
     def __init__(
         self, argv: Sequence[str], cwd: str, env: Mapping[bytes, bytes], mark: str, stdout: int, stderr: int
     ) -> None:
         self.mark = mark
         env = {**env, MARK: mark.encode()}
-        # posix_spawn cannot name a directory, but takes half of the processor time that subprocess takes.
+        # posix_spawn cannot set a directory, so we change to it; it takes half of the CPU time that subprocess takes.
         os.chdir(cwd)
         try:
             self.pid = _spawn(argv, env, [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), *_dup(stdout, stderr)])
@@ -150,32 +150,32 @@ class Command:
         try:
             self._handle = os.pidfd_open(self.pid)
         except OSError:
-            kill_marked(mark, self.pid)  # what cannot be watched must not run
+            kill_marked(mark, self.pid)  # a command whose end cannot be noticed must not run
             os.waitpid(self.pid, 0)
             raise
         self._poll = select.poll()
         self._poll.register(self._handle, select.POLLIN)
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long for the command itself to end; True once it has."""
+        """Wait at most `seconds` for the command itself to end; True if it has ended."""
         return bool(self._poll.poll(seconds * 1000))
 
     def end(self, polite_seconds: float) -> None:
-        """End every process of the run: first politely, then hard."""
+        """End every process of the run: first by SIGTERM, and after `polite_seconds` by SIGKILL."""
         give_up = time.monotonic() + polite_seconds
         signal_run(self.mark, self.pid, signal.SIGTERM)
         while time.monotonic() < give_up and signal_run(self.mark, self.pid, 0):
             time.sleep(0.02)
-        # The command itself is not reaped yet, so nobody else can have its pid, nor a session of that number.
+        # The command itself is not reaped yet, so no other process or session can have its number.
         kill_marked(self.mark, self.pid)
 
     def was_killed(self) -> bool:
-        """Whether the command, which has ended, was ended by a signal."""
+        """Whether the command, which has ended, was killed by a signal."""
         found = os.waitid(os.P_PIDFD, self._handle, os.WEXITED | os.WNOWAIT)
         return found is not None and found.si_code != os.CLD_EXITED
 
     def close(self) -> int:
-        """The exit code, as a shell would give it: 128 + n for signal n."""
+        """Reap the command, and return its exit code as a shell reports it: 128 + n for signal n."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self._handle)
         return code if code >= 0 else 128 - code
@@ -186,7 +186,7 @@ def _dup(stdout: int, stderr: int) -> list[tuple[int, int, int]]:
 
 
 def _spawn(argv: Sequence[str], env: Mapping[bytes, bytes], files: Sequence[tuple[Any, ...]]) -> int:
-    """Start a program, which is looked for where the environment that it is given says."""
+    """Start a program, which is looked up in the PATH of the environment that it gets."""
     problem, program = errno.ENOENT, argv[0]
     for place in [program] if "/" in program else _places(program, env):
         try:
@@ -204,8 +204,8 @@ def _places(program: str, env: Mapping[bytes, bytes]) -> list[str]:
 
 
 def is_written(file: int) -> bool:
-    """Whether anybody still has this file, which is open here for reading, open for writing."""
-    # Only a file that nobody can write to can be leased for reading.
+    """Whether a process still has this file open for writing; `file` is open for reading."""
+    # The kernel grants a read lease only on a file that no process has open for writing.
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -224,7 +224,7 @@ def shell_argv(shell: str, line: str) -> list[str]:
 
 
 def list_argv(argv: list[str]) -> list[str]:
-    """A program and its arguments as they are: whatever a shell here does itself is a program too."""
+    """A program and its arguments, unchanged: on Linux the shell's builtins exist as programs, too."""
     return argv
 
 
@@ -232,7 +232,7 @@ def list_argv(argv: list[str]) -> list[str]:
 
 
 class Led(Protocol):
-    """The command of a run: what it starts is in the session that it leads."""
+    """The command of a run, which leads the run's session."""
 
     @property
     def pid(self) -> int: ...
@@ -241,14 +241,14 @@ class Led(Protocol):
 class Guardian:
     """A child of the worker that ends the run in hand when the worker dies, however it dies.
 
-    It waits on a pipe that closes with the worker. Which run is in hand stands in a page of shared memory: a write to
-    it costs nothing and wakes nobody. The pipe closes only after the last child between fork and exec has closed it
-    too, so no command can escape by being started at the last moment. Where a job is leased for a time it ends the run
-    also when that is over, whatever the worker is stuck in.
+    It waits on a pipe that closes when the worker dies. The run in hand is noted in a page of shared memory, as a write
+    to that costs almost nothing and wakes no process. The pipe closes only after the last child between fork and exec
+    has closed it too, so a command that is just being started cannot escape. If jobs are leased, the guardian also
+    ends the run when the lease is over, even if the worker hangs.
     """
 
     def __init__(self, is_leased: bool = False) -> None:
-        # Whoever started the worker may ignore that children end; then nobody could be waited for.
+        # If the worker's parent ignores SIGCHLD, the worker inherits that, and could not wait for its children.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._is_leased = is_leased
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -280,7 +280,7 @@ class Guardian:
         poll.register(read_end)
         while not poll.poll(LEASE_LOOK_MILLIS if self._is_leased else None):
             if self._lease_is_over():
-                self._page[HAS_ENDED] = 1  # first: whoever sees the run's end must know why
+                self._page[HAS_ENDED] = 1  # set before the kill, so that the worker knows why the run ended
                 self._kill()
         self._kill()
 
@@ -290,32 +290,32 @@ class Guardian:
             kill_marked(mark, self._session())
 
     def _session(self) -> int | None:
-        """The run's session, by which it is found also where it has lost its mark."""
+        """The run's session, by which its processes are found even without the mark."""
         leader, seen_at = struct.unpack_from("qd", self._page, LEADER)
         started = start_time(leader) if leader else None
         if started is not None and int(started) > seen_at * TICKS_A_SECOND:
-            return None  # it ended, and another process has its pid
+            return None  # the command has ended, and another process has its pid
         return leader or None
 
     def watch(self, mark: str) -> None:
-        """From now on this run must not outlive the worker."""
+        """Note the run that must not outlive the worker from now on."""
         self._page[LEADER : HAS_ENDED + 1] = bytes(HAS_ENDED + 1 - LEADER)
         text = mark.encode() + b"\0"
         self._page[: len(text)] = text
 
     def follow(self, command: Led) -> None:
-        """The command of the run has started."""
+        """Note that the run's command has started."""
         struct.pack_into("qd", self._page, LEADER, command.pid, time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def extend(self, lease_ends: float) -> None:
-        """The worker may go on until then; afterwards somebody else may have its job.
+        """Note when the lease ends: after that another worker may take over the job.
 
-        By the clock that runs on while the machine sleeps: the others do not wait for it to wake up.
+        The time is of CLOCK_BOOTTIME, which counts while the machine sleeps: other machines do not wait for it.
         """
         struct.pack_into("d", self._page, LEASE, lease_ends)
 
     def is_overdue(self) -> bool:
-        """Whether the run had to end, or must, because the lease was over; also if it was extended since."""
+        """Whether the run was or must be ended because the lease was over, even if it was extended since."""
         return self._is_leased and (self._page[HAS_ENDED] == 1 or self._lease_is_over())
 
     def _lease_is_over(self) -> bool:
@@ -323,14 +323,14 @@ class Guardian:
         return self._is_leased and 0 < lease_ends < time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def release(self) -> None:
-        """The run is over: what it left behind on purpose may live on."""
+        """Forget the run, which is over: processes that it left behind on purpose live on."""
         self._page[0] = 0
 
     def check(self) -> None:
-        """Put another guardian in the place of one that was killed."""
+        """Start another guardian if this one was killed."""
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
                 return
         pipe_of_the_dead = self._write_end
-        self._start()  # first: where it fails now it is tried again
+        self._start()  # before the old pipe is closed: if it fails, the next check tries again
         os.close(pipe_of_the_dead)

@@ -1,4 +1,4 @@
-"""One interface to the processes of a run: start them, watch over them, end every one of them."""
+"""One interface to the processes of a run: start them, guard them, end all of them."""
 
 from __future__ import annotations
 

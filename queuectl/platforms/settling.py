@@ -1,17 +1,17 @@
-"""Killing again and again until nothing of a run is found any more."""
+"""Kill repeatedly until no process of a run is found any more."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-# How long a dying run is looked for: its last process may be only just starting, not yet to be recognised.
+# How long no process of the run must be found: one that is just starting may not carry the mark yet.
 SETTLE_SECONDS = 0.05
 GIVE_UP_SECONDS = 10.0
 
 
 def kill_until_quiet(kill: Callable[[], int]) -> int:
-    """Returns how many kills it took."""
+    """Call `kill` until it finds nothing for SETTLE_SECONDS; return how many processes it killed."""
     killed = 0
     give_up = time.monotonic() + GIVE_UP_SECONDS
     quiet_since: float | None = None

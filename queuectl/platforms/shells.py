@@ -1,4 +1,4 @@
-"""Command lines for shells, as pure text: what each one has to be given so that it reads what was meant."""
+"""Command lines for shells, as pure text: quoting and switches, so that each shell reads exactly what was meant."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-# What cmd.exe does itself, and no program of that name does.
+# Commands that cmd.exe does itself, for which there is no program.
 BUILTINS = (
     "assoc break call cd chdir cls color copy date del dir echo endlocal erase exit for ftype goto if md mkdir mklink "
     "move path pause popd prompt pushd rd rem ren rename rmdir set setlocal shift start time title type ver verify vol"
 )
-PLAIN = re.compile(r"[\w#$*+./:?@\\-]+")  # what means the same to cmd.exe with and without quotes
+PLAIN = re.compile(r"[\w#$*+./:?@\\-]+")  # text that means the same to cmd.exe with and without quotes
 SPECIAL = re.compile(r'[\^&|<>()!"]')
-# cmd.exe cannot be told to take a percent sign as it is. But an empty piece of a variable after it, which expands to
-# nothing, keeps it from beginning the name of another.
+# A percent sign cannot be escaped for cmd.exe. But an empty substring of a variable after it, which expands to nothing,
+# keeps the percent sign from beginning the name of another variable.
 PERCENT = "%%cd:~,%"
 
 
 class Verbatim(str):
-    """A part of a Windows command line that is not to be quoted: cmd.exe does not read quotes as other programs do."""
+    """A part of a Windows command line that must not be quoted: cmd.exe does not read quotes as other programs do."""
 
 
 @lru_cache
 def switches(shell: str) -> Sequence[str]:
-    """What comes between a shell, other than cmd.exe, and the line that it is to run."""
+    """The switches between a shell, other than cmd.exe, and the line that it runs."""
     name = os.path.basename(shell).lower().removesuffix(".exe")
     return ["-NoProfile", "-Command"] if name in ("powershell", "pwsh") else ["-c"]
 
@@ -36,22 +36,22 @@ def is_cmd(shell: str) -> bool:
 
 
 def cmd_argv(cmd: str, line: str) -> list[str]:
-    # With /s it takes off the outer quotes and reads the rest as it was typed.
+    # With /s cmd.exe removes the outer quotes and reads the rest as it was typed.
     return [cmd, "/d", "/s", "/c", Verbatim(f'"{line}"')]
 
 
 def exact_argv(cmd: str, line: str) -> list[str]:
-    """For a line that was made here: without what a user may have switched on in cmd.exe, and with what it needs."""
+    """For a line made by this module: switches command extensions on and delayed expansion off."""
     return [cmd, "/e:on", "/v:off", *cmd_argv(cmd, line)[1:]]
 
 
 def is_batch(program: str) -> bool:
-    # Windows takes dots and spaces off the end of a name.
+    # Windows removes dots and spaces from the end of a name.
     return program.lower().rstrip(". ").endswith((".bat", ".cmd"))
 
 
 def batch_line(script: str, arguments: Sequence[str]) -> str:
-    """A line for cmd.exe that calls a batch file with exactly these arguments, whatever is in them."""
+    """A line for cmd.exe that calls a batch file with exactly these arguments, whatever they contain."""
     return " ".join([_quoted(script), *map(_argument, arguments)])
 
 
@@ -60,11 +60,11 @@ def is_builtin(program: str) -> bool:
 
 
 def builtin_line(argv: Sequence[str]) -> str:
-    """A line for cmd.exe that does one of its own commands with exactly these arguments."""
+    """A line for cmd.exe that runs one of its builtins with exactly these arguments."""
     name, *arguments = argv
     if name.lower() == "echo":
-        # It prints quotes too, so it gets none: whatever could mean something is escaped. A percent sign cannot be:
-        # cmd.exe looks for variables before it reads carets.
+        # echo prints quotes, too, so special characters are escaped with carets instead. That does not work for a
+        # percent sign, as cmd.exe expands variables before it reads carets.
         escaped = (SPECIAL.sub(r"^\g<0>", _one_line(text)) for text in arguments)
         return " ".join([name, *(text.replace("%", PERCENT) for text in escaped)])
     for text in arguments:
@@ -74,7 +74,7 @@ def builtin_line(argv: Sequence[str]) -> str:
 
 
 def first_word(line: str) -> list[str]:
-    """The program of a Windows command line, and what comes after it, which the program reads by its own rules."""
+    """The program of a Windows command line, and the rest of the line, which the program reads by its own rules."""
     line = line.lstrip()
     if line.startswith('"'):
         program, _, rest = line[1:].partition('"')
@@ -89,7 +89,8 @@ def _argument(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # A quote is written twice, which cmd.exe and programs both read as one; backslashes before one are, for programs.
+    # A quote is doubled, which both cmd.exe and programs read as one. Backslashes before a quote are doubled, because
+    # programs take them as escapes.
     text = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + found[2] * 2, _one_line(text))
     return '"' + text.replace("%", PERCENT) + '"'
 

@@ -1,4 +1,4 @@
-"""Windows: who is who by handles and creation times, detached workers, locks, behind the interface of posix.py."""
+"""Windows: process identity by creation times, detached workers, locks; with the same interface as posix.py."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ERROR_ACCESS_DENIED = 5
 SYSTEM_TIME_OF_DAY, SYSTEM_PROCESSES = 3, 5
 STATUS_INFO_LENGTH_MISMATCH = 0xC0000004
 CURRENT_SESSION, SESSION_INFO = 0xFFFFFFFF, 24
-CODE_PAGE: str | None = "oem"  # what programs print to a console in, unless they choose UTF-8
+CODE_PAGE: str | None = "oem"  # the encoding in which programs print, unless they choose UTF-8
 ENABLE_VIRTUAL_TERMINAL_PROCESSING = 0x4
-LAUNCHER_VARIABLE = "__PYVENV_LAUNCHER__"  # by which an interpreter knows of which virtual environment it is
-# The owner, the system and its administrators may do anything with it, and nothing is inherited.
+LAUNCHER_VARIABLE = "__PYVENV_LAUNCHER__"  # tells an interpreter its virtual environment
+# Only the owner, the system and the administrators have access, and no permissions are inherited.
 OWNER_ONLY, WHO_MAY = "D:P(A;;FA;;;OW)(A;;FA;;;SY)(A;;FA;;;BA)", 0x80000004
 
 _kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
@@ -55,7 +55,7 @@ _is_in_job = kernel_function("IsProcessInJob", HANDLE, HANDLE, LPVOID)
 
 
 class Listed(ctypes.Structure):
-    """SYSTEM_PROCESS_INFORMATION: a process in the system's own list, as far as it is of interest."""
+    """SYSTEM_PROCESS_INFORMATION, up to the last field used: a process in the system's list."""
 
     _fields_ = (
         ("to_the_next", DWORD),
@@ -70,7 +70,7 @@ class Listed(ctypes.Structure):
 
 
 class Session(ctypes.Structure):
-    """WTSINFOW, of which only the time of the logon is of interest."""
+    """WTSINFOW, of which only the time of the logon is used."""
 
     _fields_ = (
         ("state_and_traffic", DWORD * 8),
@@ -81,12 +81,12 @@ class Session(ctypes.Structure):
     )
 
 
-# --- who is who ---
+# --- process identity ---
 
 
 @functools.cache
 def boot_id() -> str:
-    """Different after each start of the machine, and on each machine."""
+    """An id that differs between machines, and changes with each start of a machine."""
     machine = _registered(r"SOFTWARE\Microsoft\Cryptography", "MachineGuid")
     prefetch = r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters"
     return f"{machine}.{_registered(prefetch, 'BootId') or _booted_at()}"
@@ -101,27 +101,27 @@ def _registered(key: str, name: str) -> str | None:
 
 
 def _booted_at() -> str:
-    """When the machine started, by the clock as it was then: setting the clock moves boot time and bias alike."""
+    """When the machine started, by the clock at that time: setting the clock moves boot time and bias alike."""
     found = (ctypes.c_int64 * 6)()  # boot time, now, time zone, its id, boot time's bias, sleep time's bias
     ntdll.NtQuerySystemInformation(SYSTEM_TIME_OF_DAY, found, ctypes.sizeof(found), None)
     return str(found[0] - found[4])
 
 
 def pid_space() -> str:
-    """Pids mean something only within this; Windows has one space for all of a machine's."""
+    """See posix.py; Windows has one space of pids per machine."""
     return "windows"
 
 
 def start_time(pid: int) -> str | None:
-    """When the process started, as it was noted then: nobody can set that clock. None if there is none that lives."""
+    """When the process started, as recorded then: setting the clock does not change it. None if it is dead."""
     with open_process(pid, 0) as handle:
         if handle is None and ctypes.get_last_error() == ERROR_ACCESS_DENIED:
-            return _listed(pid)  # it lives, or has just ended: whoever may not look must not take anybody for dead
+            return _listed(pid)  # the process may be alive, although this one may not open it
         return created(handle)
 
 
 def _listed(pid: int) -> str | None:
-    """The creation time of a process that lives, by the system's list, which needs no right but takes longer."""
+    """The creation time of a live process from the system's list, which needs no access right but takes longer."""
     size, needed = 1 << 18, DWORD()
     while True:
         found = ctypes.create_string_buffer(size)
@@ -140,16 +140,16 @@ def _listed(pid: int) -> str | None:
 
 
 def began_before_logon(started: str) -> bool:
-    """Whether a process that is gone started before its user logged on to this session: signing out has ended it.
+    """Whether a dead process started before its user logged on to this session: then signing out has ended it.
 
-    So does "Shut down" with Fast Startup, after which the kernel goes on and the boot id stays.
+    So does "Shut down" with Fast Startup, after which the same kernel continues and the boot id is the same.
     """
     return int(started) < _logged_on_at()
 
 
 @functools.cache
 def _logged_on_at() -> int:
-    """As start times are noted; 0 where there has been no logon, as for services and over SSH."""
+    """The time of the logon, in the unit of start times; 0 without a logon, as for services and over SSH."""
     wtsapi32 = ctypes.WinDLL("wtsapi32")
     found, size = ctypes.POINTER(Session)(), DWORD()
     if not wtsapi32.WTSQuerySessionInformationW(
@@ -164,7 +164,7 @@ def _logged_on_at() -> int:
 
 @contextlib.contextmanager
 def open_process(pid: int, access: int) -> Iterator[int | None]:
-    """A handle to the process, which keeps its pid from being given to another; None if there is none, or no right."""
+    """A handle to the process, which keeps its pid from being reused; None if there is no process, or no access."""
     handle = _open_process(PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE | access, False, pid)
     try:
         yield handle
@@ -174,10 +174,10 @@ def open_process(pid: int, access: int) -> Iterator[int | None]:
 
 
 def created(handle: int | None) -> str | None:
-    """The creation time of a process that lives; one that has ended is there as long as anybody has a handle to it."""
+    """The creation time if the process is alive; a dead process still exists as long as a handle to it is open."""
     if not handle or wait_for(handle, 0) != WAIT_TIMEOUT:
         return None
-    times = [ctypes.c_uint64() for _ in range(4)]  # of creation, exit, in the kernel, in the program
+    times = [ctypes.c_uint64() for _ in range(4)]  # creation, exit, kernel time, user time
     return str(times[0].value) if _process_times(handle, *map(ctypes.byref, times)) else None
 
 
@@ -185,7 +185,7 @@ def created(handle: int | None) -> str | None:
 
 
 class Watcher:
-    """See posix.py; here whoever waits looks again after each poll interval."""
+    """See posix.py; on Windows it only sleeps for the poll interval."""
 
     def __init__(self, directory: str) -> None:
         pass
@@ -199,12 +199,12 @@ class Watcher:
 
 
 def is_console(stream: IO[str]) -> bool:
-    """See posix.py; isatty() alone would take NUL for one."""
+    """See posix.py; isatty() alone is also true for the null device."""
     return stream.isatty() and _console_mode(stream) is not None
 
 
 def understands_escapes() -> bool:
-    """See posix.py; a console does from Windows 10 on, once it was told to."""
+    """See posix.py; a console does from Windows 10 on, in a mode that is switched on here."""
     mode = _console_mode(sys.stdout)
     if mode is None:
         return False
@@ -218,7 +218,7 @@ def _console_mode(stream: IO[str]) -> int | None:
 
 
 def create_private(path: str) -> int:
-    """See posix.py; here the mode says nothing: who may read a file stands in a list of its own."""
+    """See posix.py; Windows ignores the mode of os.open, so access is restricted by an access control list."""
     file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     advapi32 = ctypes.WinDLL("advapi32", use_last_error=True)
     descriptor = LPVOID()
@@ -237,7 +237,7 @@ def create_private(path: str) -> int:
 
 
 def is_builtin(program: str) -> bool:
-    """Whether no program of this name is started, because the shell does it itself."""
+    """Whether cmd.exe does this itself, so that there is no such program."""
     return shells.is_builtin(program)
 
 
@@ -246,14 +246,14 @@ def default_shell() -> str:
 
 
 def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tuple[subprocess.Popen[bytes], bool]:
-    """Start a process that outlives this one and its console; what it prints goes to the log.
+    """Start a process that outlives this one and its console; its output goes to the log.
 
-    With it, whether that is certain: whoever put this console into a Job Object may let nobody out of it.
+    Also returns whether it is certain to outlive them: the console's Job Object may not let processes leave.
     """
     import subprocess
 
     flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    # A directory that somebody is in cannot be deleted, so it is not the user's.
+    # The current directory of a process cannot be deleted, so the worker does not use the user's.
     cwd = os.environ.get("SYSTEMROOT") or os.path.abspath(os.sep)
     with open(log, "ab") as file:
 
@@ -266,16 +266,16 @@ def spawn_detached(argv: Sequence[str], env: Mapping[str, str], log: str) -> tup
             process = spawn(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
         except PermissionError:
             return spawn(flags), False
-    is_in_job = BOOL()  # it has left the innermost; those around that may let nobody out
+    is_in_job = BOOL()  # the process has left the innermost Job Object, but perhaps not those around it
     _is_in_job(int(process._handle), None, ctypes.byref(is_in_job))  # type: ignore[attr-defined]
     return process, not is_in_job.value
 
 
 def own_interpreter() -> tuple[str, dict[str, str]]:
-    """What to start to have another process with this interpreter, and what to put in its environment.
+    """The program that starts another process with this interpreter, and the variables that it needs.
 
     In a virtual environment sys.executable is a launcher, which starts the interpreter as a child with a console of
-    its own, and ends with it. So the interpreter is started as the launcher would start it.
+    its own, and ends with it. So the interpreter is started directly, as the launcher would start it.
     """
     interpreter: str = sys._base_executable  # type: ignore[attr-defined]
     if os.path.normcase(interpreter) == os.path.normcase(sys.executable):
@@ -285,7 +285,7 @@ def own_interpreter() -> tuple[str, dict[str, str]]:
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Alone among the processes that lock this file."""
+    """Hold an exclusive lock on this file."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         while not _lock(handle):
@@ -293,13 +293,13 @@ def locked(path: str) -> Iterator[None]:
         try:
             yield
         finally:
-            msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # what is only closed Windows unlocks when it comes to it
+            msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # without it Windows would unlock only some time after closing
     finally:
         os.close(handle)
 
 
 def _lock(handle: int) -> bool:
-    # LK_LOCK would look only once a second, give up after ten, and under Wine not wait at all.
+    # LK_LOCK would retry only once a second and give up after ten seconds; under Wine it does not wait at all.
     try:
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
     except OSError as error:

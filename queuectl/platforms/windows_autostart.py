@@ -1,4 +1,4 @@
-"""Windows: at logon the user's Run key starts a program; no administrator is needed."""
+"""Windows: start a program at logon by the user's Run key, which needs no administrator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ assert sys.platform == "win32"
 from queuectl.platforms.entry import Entry
 
 RUN = r"Software\Microsoft\Windows\CurrentVersion\Run"
-# Where Windows notes what its user has switched off in the Task Manager: an odd first byte.
+# Windows notes here which entries the user has switched off in the Task Manager: their first byte is odd.
 APPROVED = r"Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 KIND = "Run key"
 LONGEST_LINE = 260
-# What a longer line is written to; the Run key then names this file.
+# A command line longer than LONGEST_LINE is written to this file, and the Run key starts the file.
 LAUNCHER = """# Written by `queuectl worker autostart enable`: the Run key takes no line as long as this one.
 import subprocess, sys
 sys.exit(subprocess.call({line!r}))
@@ -26,16 +26,16 @@ sys.exit(subprocess.call({line!r}))
 
 
 def quiet_python() -> str:
-    """The interpreter that opens no window, if it is there."""
+    """The interpreter that opens no window, if it exists."""
     quiet = os.path.join(os.path.dirname(sys.executable), "pythonw.exe")
     return quiet if os.path.exists(quiet) else sys.executable
 
 
 def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
-    """Write what starts it at logon, in place of what was there before; Windows has no use for how to stop it."""
+    """Write the entry that runs `start` at logon, in place of an earlier one; Windows has no use for `stop`."""
     if "\\windowsapps\\" in sys.base_prefix.lower():
         raise ValueError(
-            "the Python of the Microsoft Store has a registry of its own, which Windows does not read then. "
+            "the Python of the Microsoft Store has a registry of its own, which Windows does not read at logon. "
             "Use the Python of python.org"
         )
     remove(name)
@@ -54,7 +54,7 @@ def install(name: str, start: Sequence[str], stop: Sequence[str]) -> Entry:
 
 
 def wording(kind: str, start: Sequence[str], stop: Sequence[str]) -> str:
-    """What is written to start it at logon."""
+    """The text of the entry: the command line, or the launcher file if the line is too long."""
     line = subprocess.list2cmdline(start)
     return line if len(line) <= LONGEST_LINE else LAUNCHER.format(line=line)
 
@@ -65,7 +65,7 @@ def find(name: str) -> Entry | None:
 
 
 def remove(name: str) -> Entry | None:
-    """Take away what starts it at logon; what runs now goes on."""
+    """Remove the entry; running workers go on."""
     found = find(name)
     for path in (RUN, APPROVED):
         with suppress(FileNotFoundError), winreg.OpenKey(winreg.HKEY_CURRENT_USER, path, 0, winreg.KEY_WRITE) as key:

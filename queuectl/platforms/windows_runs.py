@@ -1,7 +1,7 @@
 """Windows: the processes of a run, in a Job Object that ends with the worker.
 
-A run is its Job Object plus every process that carries its mark in the environment. Before each kill the process is
-held by a handle and its creation time is looked at, so a pid that was reused is never hit.
+A run is its Job Object plus every process that carries its mark in the environment. Before each kill a handle of the
+process is opened and its creation time checked, so that no process with a reused pid is killed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from queuectl.platforms.windows import (
 
 MARK = "QUEUECTL_RUN"
 LEASE_LOOK_SECONDS = 0.1
-DYING_MILLIS = 1000  # a process that was terminated takes a moment to let go of its files
+DYING_MILLIS = 1000  # a terminated process takes a moment to close its files
 
 PROCESS_TERMINATE, WAIT_OBJECT_0 = 0x1, 0
 GENERIC_READ, GENERIC_WRITE = 0x80000000, 0x40000000
@@ -59,11 +59,11 @@ INVALID_HANDLE = ctypes.c_void_p(-1).value
 ERROR_SHARING_VIOLATION = 32
 CREATE_SUSPENDED, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x4, 0x2000
 BASIC_ACCOUNTING, EXTENDED_LIMIT = 1, 9
-KILLED = 1  # the exit code of what we terminate
+KILLED = 1  # the exit code of processes that we terminate
 
 
 class ExtendedLimit(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION, of which only the flags are of interest."""
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION, of which only the flags are used."""
 
     _fields_ = (
         ("times", ctypes.c_int64 * 2),
@@ -93,29 +93,29 @@ _split_line.argtypes, _split_line.restype = (LPWSTR, LPVOID), ctypes.POINTER(LPW
 
 
 def kill_marked(mark: str, session: int | None = None) -> int:
-    """Kill every process of the run, until none is found any more; returns how many kills that took."""
+    """Kill every process of the run, until none is found any more; return how many were killed."""
     return kill_until_quiet(lambda: sum(_kill_if_marked(pid, mark) for pid in psutil.pids() if pid != os.getpid()))
 
 
 def _kill_if_marked(pid: int, mark: str) -> bool:
-    with open_process(pid, PROCESS_TERMINATE) as handle:  # as long as it is open, the pid is given to nobody else
+    with open_process(pid, PROCESS_TERMINATE) as handle:  # while it is open, the pid is not reused
         return created(handle) is not None and _is_marked(pid, mark) and _kill(handle)
 
 
 def _is_marked(pid: int, mark: str) -> bool:
     try:
         return bool(psutil.Process(pid).environ().get(MARK) == mark)
-    except (psutil.Error, OSError):  # it is gone, or another user's
+    except (psutil.Error, OSError):  # the process is gone, or another user's
         return False
 
 
 def ask_to_end(pid: int, started: str) -> bool:
-    """Windows has no way to ask a process without a window: only the database can, or hard_kill."""
+    """Windows cannot ask a process without a window to end: only a stop request in the database can, or hard_kill."""
     return False
 
 
 def hard_kill(pid: int, started: str) -> bool:
-    """Kill the process if it is still the one that started then."""
+    """Kill the process with this pid, if its start time is still `started`."""
     with open_process(pid, PROCESS_TERMINATE) as handle:
         return created(handle) == started and _kill(handle)
 
@@ -131,18 +131,18 @@ def _kill(handle: int | None) -> bool:
 
 
 def as_given(variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables as a process is given them. Names that differ by case only are the same here."""
+    """Variables in the form that `Command` takes. On Windows names that differ only by case are the same."""
     return {name.upper(): value for name, value in variables.items()}
 
 
 class Command:
-    """The processes of one run: a Job Object of their own, marked in their environment."""
+    """The processes of one run: they have a Job Object of their own, and carry the mark in their environment."""
 
     def __init__(
         self, argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str, stdout: int, stderr: int
     ) -> None:
         self.mark = mark
-        self._ending = threading.Lock()  # between the worker and its guardian
+        self._ending = threading.Lock()  # the worker's main thread and its guardian thread may both end the run
         self._is_closed = False
         env = {**env, MARK: mark}
         line = _command_line(_program(argv[0], cwd, env), argv[1:], cwd)
@@ -154,14 +154,14 @@ class Command:
                 line, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=files[0], stderr=files[1], creationflags=flags
             )
         except OSError as error:
-            error.filename = argv[0]  # Windows does not say what it could not find
+            error.filename = argv[0]  # Windows does not say which file it did not find
             raise
         finally:
             for file in files:
                 os.close(file)
         self.pid = self._process.pid
         self._handle = int(self._process._handle)  # type: ignore[attr-defined]
-        # It is assigned before its first instruction, so nothing that it starts can be outside.
+        # The process is still suspended here, so everything that it starts will be in the Job Object.
         self._job = _new_job(self._handle)
         if ntdll.NtResumeProcess(self._handle) < 0:
             self.end(0)
@@ -169,11 +169,11 @@ class Command:
             raise OSError(errno.EACCES, "it could not be resumed", argv[0])
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long for the command itself to end; True once it has."""
+        """Wait at most `seconds` for the command itself to end; True if it has ended."""
         return bool(wait_for(self._handle, math.ceil(seconds * 1000)) == WAIT_OBJECT_0)
 
     def end(self, polite_seconds: float) -> None:
-        """End every process of the run, at once: a process without a window or our console cannot be asked."""
+        """End every process of the run at once: Windows cannot ask a process without a window or our console to end."""
         with self._ending:
             if self._is_closed:
                 return
@@ -187,18 +187,18 @@ class Command:
             kill_marked(self.mark)
 
     def was_killed(self) -> bool:
-        """Nobody can tell: who kills a process here says with what code it ends."""
+        """Unknown on Windows, where a process that kills another chooses its exit code."""
         return False
 
     def _end_tree(self) -> None:
-        """Without a Job Object: the children that can still be found, some of which may have lost the mark."""
+        """Without a Job Object, kill the descendants that can still be found; some may have lost the mark."""
         with contextlib.suppress(psutil.Error, OSError):
             for child in psutil.Process(self.pid).children(recursive=True):
                 hard_kill(child.pid, start_time(child.pid) or "")
         self._process.kill()
 
     def close(self) -> int:
-        """The exit code, as Windows gives it; what the command left behind on purpose lives on."""
+        """Return the exit code, as Windows gives it; processes that the command left behind on purpose live on."""
         code = self._process.wait()
         with self._ending:
             if self._job:
@@ -210,7 +210,7 @@ class Command:
 
 
 def _new_job(process: int) -> int | None:
-    """A Job Object around the process that ends with us; None where the process cannot be put into one."""
+    """A Job Object that kills the process when this worker ends; None if the process cannot be put in one."""
     job: int | None = _create_job(None, None)
     if job and _limit(job, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE) and _assign_to_job(job, process):
         return job
@@ -225,23 +225,23 @@ def _limit(job: int, flags: int) -> bool:
 
 
 def _active(job: int) -> int:
-    """How many processes of the Job Object live."""
-    found = (DWORD * 12)()  # four times of two each, page faults, processes: all, active, terminated
+    """The number of live processes in the Job Object."""
+    found = (DWORD * 12)()  # four times of two DWORDs, page faults, and the processes: total, active, terminated
     _query_job(job, BASIC_ACCOUNTING, found, ctypes.sizeof(found), None)
     return found[10]
 
 
 def _movable(file: int) -> int:
-    """The same file, opened so that it can be renamed and deleted while somebody still has this opening of it."""
+    """Open the file again, so that it can be renamed and deleted while a process has the new descriptor open."""
     handle = _reopen_file(msvcrt.get_osfhandle(file), GENERIC_WRITE, FILE_SHARE_ALL, 0)
     return os.dup(file) if handle == INVALID_HANDLE else msvcrt.open_osfhandle(handle, os.O_BINARY)
 
 
 def _program(name: str, cwd: str, env: Mapping[str, str]) -> str:
-    """The file to start, looked for where the job's directory and environment say: Windows would ask the worker's."""
+    """The file to start, looked up in the job's directory and PATH: Windows would use the worker's."""
     endings = [ending.lower() for ending in env.get("PATHEXT", ".COM;.EXE;.BAT;.CMD").split(";") if ending]
-    # A name without a known ending is tried as it is only where no place has it with one: npm, the shell script, lies
-    # beside npm.cmd, and make may be a directory's own file.
+    # A name without a known ending is tried unchanged only if no directory has it with one: the shell script npm lies
+    # beside npm.cmd, and a file called make may be in the job's directory.
     rounds = [["", *endings]] if os.path.splitext(name)[1].lower() in endings else [endings, [""]]
     places = [] if os.path.dirname(name) else env.get("PATH", os.defpath).split(os.pathsep)
     for endings in rounds:
@@ -255,7 +255,7 @@ def _program(name: str, cwd: str, env: Mapping[str, str]) -> str:
 
 def _command_line(program: str, arguments: Sequence[str], cwd: str) -> str:
     if is_batch(program):
-        # Windows would hand a batch file to cmd.exe with quotes that cmd.exe does not understand.
+        # Windows would pass the batch file to cmd.exe with quotes that cmd.exe does not understand.
         words = [word for part in arguments for word in (_words(part) if isinstance(part, Verbatim) else [part])]
         program, *arguments = exact_argv(default_shell(), batch_line(program, words))
     if cwd.startswith("\\\\") and is_cmd(program):
@@ -275,7 +275,7 @@ def _words(line: str) -> list[str]:
 
 
 def is_written(file: int) -> bool:
-    """Whether anybody still has this file, which is open here for reading, open for writing."""
+    """Whether a process still has this file open for writing; `file` is open for reading."""
     handle = _reopen_file(msvcrt.get_osfhandle(file), GENERIC_READ, FILE_SHARE_READ, 0)
     if handle == INVALID_HANDLE:
         return ctypes.get_last_error() == ERROR_SHARING_VIOLATION
@@ -291,7 +291,7 @@ def shell_argv(shell: str, line: str) -> list[str]:
 
 
 def list_argv(argv: list[str]) -> list[str]:
-    """A program and its arguments as they are; what cmd.exe does itself is left to it."""
+    """A program and its arguments, unchanged; the builtins of cmd.exe are run by cmd.exe."""
     return exact_argv(default_shell(), builtin_line(argv)) if is_builtin(argv[0]) else argv
 
 
@@ -299,10 +299,10 @@ def list_argv(argv: list[str]) -> list[str]:
 
 
 class Guardian:
-    """A run ends with its worker by itself, however that dies: its Job Object is the worker's.
+    """Ends a run whose lease is over; when the worker dies, Windows closes its Job Object, which ends the run.
 
-    Where a job is leased for a time, a thread of the worker ends the run also when that is over, whatever the worker is
-    stuck in.
+    If jobs are leased, a thread of the worker ends the run when the lease is over, even if the worker's main thread
+    hangs.
     """
 
     pid = 0
@@ -323,19 +323,19 @@ class Guardian:
     def _look(self) -> None:
         with self._looking:
             if self._command is not None and not self._has_ended and self._lease_is_over():
-                self._has_ended = True  # first: whoever sees the run's end must know why
+                self._has_ended = True  # set before the kill, so that the worker knows why the run ended
                 self._command.end(0)
 
     def watch(self, mark: str) -> None:
-        """From now on this run must not outlive the lease; its processes carry the mark."""
+        """A run begins; it is guarded from `follow` on."""
         self._follow(None)
 
     def follow(self, command: Command) -> None:
-        """The command of the run has started."""
+        """Note the run's command, which must not outlive the lease."""
         self._follow(command)
 
     def release(self) -> None:
-        """The run is over: what it left behind on purpose may live on."""
+        """Forget the run, which is over: processes that it left behind on purpose live on."""
         self._follow(None)
 
     def _follow(self, command: Command | None) -> None:
@@ -343,15 +343,15 @@ class Guardian:
             self._command, self._has_ended = command, False
 
     def extend(self, lease_ends: float) -> None:
-        """The worker may go on until then; afterwards somebody else may have its job."""
+        """Note when the lease ends: after that another worker may take over the job."""
         self._lease_ends = lease_ends
 
     def is_overdue(self) -> bool:
-        """Whether the run had to end, or must, because the lease was over; also if it was extended since."""
+        """Whether the run was or must be ended because the lease was over, even if it was extended since."""
         return self._has_ended or self._lease_is_over()
 
     def _lease_is_over(self) -> bool:
         return 0 < self._lease_ends < time.monotonic()
 
     def check(self) -> None:
-        """Nobody can end the thread without the worker."""
+        """Do nothing: unlike a guardian process, the thread cannot end before the worker does."""
