@@ -271,7 +271,7 @@ class Move:
     def _must_be_ours(self) -> None:
         there = self.target.meta()
         if (there.get("move"), there.get("move_progress")) != (self.id, self._progress):
-            raise QueueError("Somebody else is moving this queue at the same time. Leave it to one of them")
+            raise QueueError("Somebody else is moving this queue at the same time. Let only one process do it")
 
     def _note(self) -> None:
         self._progress = json.dumps(self._begun)

@@ -48,7 +48,7 @@ class Rule(NamedTuple):
                 f"{brief(self.cron)} is not a cron line: {str(error).lower()}. "
                 "It takes minute, hour, day, month and weekday"
             ) from None
-        raise InvalidInput(f"{brief(self.cron)} never comes to pass. Look at its day and month")
+        raise InvalidInput(f"{brief(self.cron)} never occurs. Check its day and month")
 
     def is_astray(self, next_at: Millis, now: Millis) -> bool:
         """Whether the clock was set back: then an occurrence is due before `next_at`, the stored next one."""
@@ -110,5 +110,5 @@ def local_zone() -> str:
         if name is None and time.timezone == 0 and not time.daylight:  # a small system without any time zones
             name = "UTC"
     if name is None or zone_named(name) is None:
-        raise InvalidInput("The name of your time zone cannot be told. Give it: --tz Europe/Berlin")
+        raise InvalidInput("The name of your time zone cannot be determined. Give it: --tz Europe/Berlin")
     return name

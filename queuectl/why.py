@@ -141,13 +141,13 @@ def in_line(facts: Facts) -> Iterator[str]:
     yield "It is next in line." if not facts.ahead else f"It is in line, {places(facts.ahead)} before it."
     yield f"Its effective priority is {sum_of(job)}."
     if job.rank is not None and job.rank <= PROMOTED:
-        yield "It was promoted: it goes before all that were not."
+        yield "It was promoted: it runs before all jobs that were not."
     if facts.before:
         named = ", ".join(f"{one.id} ({standing(one)})" for one in facts.before)
         rest = facts.ahead - len(facts.before)
         yield f"Before it: {named}{f' and {others(rest, facts.ahead >= MOST_COUNTED)}' if rest else ''}."
     if any(one.effective_priority == job.effective_priority for one in facts.before):
-        yield "Of equal ones, the first to come goes first."
+        yield "Jobs with the same effective priority run in the order in which they came."
 
 
 def standing(job: Job) -> str:

@@ -83,7 +83,7 @@ def test_its_place_in_line_with_what_stands_before_it() -> None:
         "It is in line, 14 jobs before it.",
         "Its effective priority is 7: priority 5 + waiting_time 2.",
         "Before it: a (effective priority 9), b (effective priority 7) and 12 others.",
-        "Of equal ones, the first to come goes first.",
+        "Jobs with the same effective priority run in the order in which they came.",
     ]
     assert "1,000+ jobs before it" in why(a_job(**IN_LINE), ahead=1_000, before=before)
     assert why(a_job(**IN_LINE)).splitlines()[0] == "It is next in line."

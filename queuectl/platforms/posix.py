@@ -79,8 +79,8 @@ class Watcher:
     def wait(self, seconds: float, poll_interval: float) -> bool:
         """Sleep at most `seconds`, or one poll interval if inotify is not available; True if a write woke it.
 
-        The first call, and the first after `rest`, only adds the watch and returns at once: a write may have come before
-        the watch, so the caller must check again before it sleeps.
+        The first call, and the first after `rest`, only adds the watch and returns at once: the file may have been
+        written to before that, so the caller must check again before it sleeps.
         """
         if self._watch < 0:
             self._watch = self._libc.inotify_add_watch(self._file, self._directory, IN_MODIFY)
