@@ -420,6 +420,11 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(path.read_text(encoding="utf-8")), f"{page.name} links to {target}"
 
 
+def test_the_readme_lists_every_page() -> None:
+    listed = set(re.findall(r"^- \[[^\]]*\]\(([^)\s]+)\)", section(README, "Development"), re.MULTILINE))
+    assert listed == {path.relative_to(ROOT).as_posix() for path in DOCS if path.name != "README.md"}
+
+
 def test_the_changelog_knows_this_version() -> None:
     assert __version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
