@@ -129,10 +129,10 @@ def measure(scale: Scale, shelf: Shelf) -> Iterator[Figure]:
         clients["short"] = part
         compared = f"{scale.large:,} finished, {scale.middle:,} waiting : {some:,} of each"
         for path in SEARCHING:
-            found = alternate({size: partial(client.look, path) for size, client in clients.items()}, scale.samples)
+            found = alternate({size: partial(client.look, path) for size, client in clients.items()}, scale.rounds)
             yield figure(path, f"GET {path}, {compared}", found)
         for name in BULK:
-            found = alternate({size: partial(one.change_many, name) for size, one in clients.items()}, scale.samples)
+            found = alternate({size: partial(one.change_many, name) for size, one in clients.items()}, scale.rounds)
             yield figure(f"bulk/{name}", f"POST /api/bulk/{name} by a text that is nowhere, {compared}", found)
 
 
