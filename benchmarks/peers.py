@@ -20,7 +20,7 @@ from queuectl import render
 
 IDLE_SECONDS = 0.25
 FILL_SECONDS = 900
-SCALE = Scale(small=10_000, processes=21, rounds=5, samples=20)  # small: how many wait
+SCALE = Scale(small=10_000, processes=21, rounds=3, samples=10)  # small: how many wait
 QUICK = Scale(small=300, runs=200, processes=5, rounds=2, samples=5)
 
 

@@ -223,6 +223,7 @@ class Pueue(Peer):
     name = "Pueue"
     how = "its daemon with parallel 2; it has no way to hand in many at once"
     needs = ("pueue", "pueued")
+    most_waiting = 2_000  # it writes all of them anew at each change: ten thousand would take it an hour to accept
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
