@@ -1,4 +1,4 @@
-"""Where the queue lives: one contract, and an engine for each database."""
+"""The storage of the queue: one contract, and an engine for each database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def open_storage(home: Home, url: str | None = None) -> Storage:
-    """The queue, wherever it is."""
+    """Open the queue's database: PostgreSQL or SQLite, as the URL says."""
     url = checked(url) if url else database_url(home)
     if is_postgres(url):
         try:

@@ -1,6 +1,6 @@
-"""What people do to jobs that are there: cancel, retry, delete, edit, promote; and what a job's end does to others.
+"""Operations on stored jobs: cancel, retry, delete, edit, promote; and the effect of a job's end on its dependents.
 
-Each is one transaction, and costs no more than the number of jobs that it changes.
+Each operation is one transaction, and its cost grows only with the number of jobs that it changes.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from queuectl.storage.transactions import Counts, Moment, insistent, no_counts
 
 
 class Needed(NamedTuple):
-    """A job that another waited for, what it is by now, and how the other wanted it to end."""
+    """A job that another job waited for: its number, id and current state, and the end that the other job requires."""
 
     seq: int
     id: str
@@ -30,23 +30,23 @@ class Needed(NamedTuple):
 
     @property
     def is_missed(self) -> bool:
-        """Whether it has ended otherwise."""
+        """Whether the needed job has ended in another way than required."""
         return self.has_ended and not Need(self.id, self.wanted).is_met(State(self.state))
 
 
 class Acts(Queues):
     def _hold(self, job: Job) -> Job | None:
-        """The job as it is now, and stays until the transaction ends; None if it is gone."""
+        """Read the job and lock its row until the transaction ends; None if the job no longer exists."""
         row = self.run("hold", seq=job.seq).fetchone()
         return None if row is None else as_job(row)
 
     def cancel(self, job: Job, reason: str) -> bool:
-        """Cancel a job that waits; ask for it where the job runs. False if it has ended."""
+        """Cancel a waiting job at once; request the cancellation of a running one. False if the job has ended."""
         return self.cancel_all([job], reason) > 0
 
     @insistent
     def cancel_all(self, jobs: Sequence[Job], reason: str) -> int:
-        """Cancel those of the jobs that have not ended; says how many, those that waited for them included."""
+        """Cancel the jobs that have not ended; return how many, including dependents that are cancelled with them."""
         counts = no_counts()
         asked_for = 0
         with self.transaction() as moment:
@@ -72,7 +72,7 @@ class Acts(Queues):
         changes["event_cancelled"] += 1
 
     def _settle(self, seq: int, job_id: str, state: State, moment: Moment, counts: Counts) -> None:
-        """A job that others wait for has ended: some enter the line, the others are cancelled, and so on from those."""
+        """Pass a job's end on to its dependents: it meets their need or cancels them, and cancellations are passed on."""
         ended = deque([(seq, job_id, state)])
         place = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
         while ended:
@@ -87,17 +87,17 @@ class Acts(Queues):
 
     @insistent
     def retry(self, jobs: Sequence[Job], earlier: set[int] | None = None) -> int:
-        """Put those of the jobs that still are as they were when they were chosen back in line, as if they were new.
+        """Put the jobs back in line as if they were new; skip a job whose state has changed since it was selected.
 
-        Who once waited for others waits again for those of them that have not ended: they may be retried with it,
-        or were retried before it. In `earlier` are the numbers of those, and these are added: one that has ended again
-        by now counts as it has ended this time.
+        A retried job waits again for its needs that have not ended: jobs that are retried in this call, or in an
+        earlier one. `earlier` holds the numbers of the jobs retried before, and this call adds its own: if a need among
+        them has ended again by now, its new end counts.
         """
         counts = no_counts()
         with self.transaction() as moment:
             values = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
-            jobs = sorted(jobs, key=attrgetter("seq"))  # in one order, as all who lock several
-            # Before the jobs themselves: whoever ends one of their needs goes that way, too.
+            jobs = sorted(jobs, key=attrgetter("seq"))  # one lock order for all transactions, against deadlocks
+            # Lock the needs before the jobs: a transaction that ends a need locks in this order, too.
             needs = {job.seq: [Needed(*row) for row in self.run("hold_needs", seq=job.seq).fetchall()] for job in jobs}
             retried = [
                 job
@@ -122,11 +122,11 @@ class Acts(Queues):
         return len(retried)
 
     def _queue_of(self, job: Job | NewJob) -> str:
-        """Its own, unless that was removed."""
+        """The job's own queue, or the default queue if its own was removed."""
         return job.queue if job.queue in self.known_queues else DEFAULT_QUEUE
 
     def _wait_again(self, job: Job, needs: Sequence[Needed], left: Collection[Needed]) -> None:
-        """Let it wait for those of its needs that are left, and for no other."""
+        """Let the job wait for the needs in `left`; its other needs count as met."""
         edges = [dict(seq=job.seq, needs=need.seq, is_met=int(need not in left)) for need in needs]
         self.run_many("wait_again", edges)
         if left:
@@ -134,7 +134,7 @@ class Acts(Queues):
 
     @insistent
     def delete(self, jobs: Sequence[Job]) -> list[Job]:
-        """Delete those of the jobs that are still in the state in which they were chosen, with their history."""
+        """Delete the jobs that are still in the state in which they were selected, with their history."""
         counts = no_counts()
         deleted: list[Job] = []
         needed: list[Job] = []
@@ -143,14 +143,14 @@ class Acts(Queues):
                 row = self.run("delete", seq=job.seq, state=job.state.value).fetchone()
                 if row is None:
                     continue
-                job = as_job(row)  # as it was in the end: its queue may have been edited since
+                job = as_job(row)  # the deleted row: the job's queue may have been edited since it was selected
                 deleted.append(job)
                 if job.dependents:
                     needed.append(job)
                 counts[job.queue][job.state.value] -= 1
                 self.run("delete_runs", seq=job.seq)
                 self.run("delete_dependencies", seq=job.seq)
-            for job in needed:  # now that who waited for one of them and was chosen, too, is gone and not cancelled
+            for job in needed:  # after all deletions: a dependent that was selected, too, is deleted and not cancelled
                 if not job.state.has_ended:
                     self._settle(job.seq, job.id, State.CANCELLED, moment, counts)
                 self.run("forget_needs", seq=job.seq)
@@ -176,7 +176,7 @@ class Acts(Queues):
 
     @insistent
     def promote(self, job: Job) -> None:
-        """Put a job that waits before all others; the claim uses it up."""
+        """Put a waiting job before all others in line; its next claim uses the promotion up."""
         with self.transaction() as moment:
             held = self._waiting(job)
             if held.waits_for:
@@ -194,7 +194,7 @@ class Acts(Queues):
 
 
 def placed(job: Job, moment: Moment, is_moved: bool) -> Job:
-    """The job in the place that is its own by its priority and, if that was changed, its time."""
+    """The job with its place in line computed from its priority and, if `is_moved`, from its new run_at."""
     if is_moved and not job.waits_for:
         if job.run_at is not None and job.run_at > moment.now:
             job = job._replace(rank=None, due_at=job.run_at)
@@ -208,5 +208,5 @@ def placed(job: Job, moment: Moment, is_moved: bool) -> Job:
 
 
 def is_now(state: State) -> str:
-    """How a reason puts it."""
+    """The state in the words of a cancel reason."""
     return {State.COMPLETED: "completed", State.DEAD: "is dead", State.CANCELLED: "was cancelled"}[state]

@@ -1,6 +1,6 @@
-"""The storage contract: everything that changes the queue, each in one transaction. Here: claim, finish, workers.
+"""The storage contract: every operation that changes the queue is one transaction. Here: claim, finish, workers.
 
-An engine adds only how to connect, how a transaction begins so that a claim is exclusive, and how to hear of changes.
+An engine adds only how to connect, how to begin a transaction that makes a claim exclusive, and how to notice changes.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ class Storage(HandingIn, History):
 
     @insistent
     def claim(self, worker: str) -> Job | None:
-        """Take the job with the smallest rank; nobody else can have it while its lease is current."""
+        """Claim the job with the smallest rank; no other worker can claim it while its lease is current."""
         with self.transaction(durable=False) as moment:
             counts = no_counts()
             job = self._claim(worker, moment, counts)
@@ -42,7 +42,7 @@ class Storage(HandingIn, History):
 
     @insistent
     def finish(self, job: Job, outcome: Outcome, next_for: str | None = None) -> Job | None:
-        """Store what came of a run, if its lease is still current, and claim the next job in the same transaction."""
+        """Store the outcome of a run if its lease is still current, and claim the next job in the same transaction."""
         with self.transaction(durable=False) as moment:
             counts = no_counts()
             verdict = after_run(job, outcome, moment.now, self.known_settings.max_backoff, chance_for(job))
@@ -53,9 +53,9 @@ class Storage(HandingIn, History):
 
     @insistent
     def lose(self, job: Job, rebooted: bool, worker: Worker | None = None) -> Verdict:
-        """The job's worker died: put the job back, or make it dead if it takes its workers down with it.
+        """Handle a job whose worker died: put the job back in line, or make it dead if it has lost too many workers.
 
-        Refused (LeaseLost) if the worker has sent a heartbeat since `worker` was read; None: it has no row.
+        Raises LeaseLost if the worker has sent a heartbeat since `worker` was read; None means that it has no row.
         """
         with self.transaction() as moment:
             if self.one("heard_at", name=job.worker) != (worker and worker.heartbeat_at):
@@ -67,7 +67,7 @@ class Storage(HandingIn, History):
         return verdict
 
     def _conclude(self, job: Job, outcome: Outcome, verdict: Verdict, moment: Moment, counts: Counts) -> Verdict:
-        """Move the job to where the verdict says and write the run's row; refused where the lease is not current."""
+        """Move the job to the verdict's state and write the run's row; raise LeaseLost if the lease is not current."""
         if not verdict.state.has_ended and (reason := self.one("cancel_asked", seq=job.seq)) is not None:
             verdict = cancelled(reason)
         assert job.started_at is not None and job.since_at is not None
@@ -92,7 +92,7 @@ class Storage(HandingIn, History):
         dependents: int | None = job.dependents
         if verdict.state.has_ended:
             done = self.change("finish", dependents=dependents, **facts) > 0
-            if not done:  # others have come to wait for it since it was claimed, or it is somebody else's
+            if not done:  # the job has got new dependents since it was claimed, or the lease is lost
                 dependents = self.one("dependents", seq=job.seq)
                 done = self.change("finish", dependents=dependents, **facts) > 0
         else:
@@ -111,7 +111,7 @@ class Storage(HandingIn, History):
         if verdict.state is not State.PENDING:
             changes[f"event_{state}"] += 1
         if self.is_limited(job.queue):
-            self.entered += 1  # a place is free
+            self.entered += 1  # a place under the queue's limit is free
         if verdict.state.has_ended and dependents:
             self._settle(job.seq, job.id, verdict.state, moment, counts)
         return verdict
@@ -123,7 +123,7 @@ class Storage(HandingIn, History):
             self.run("add_worker", **worker._asdict())
 
     def heartbeat(self, name: str, processed: int) -> bool:
-        """Say that the worker lives; False if it was taken for dead. Durable, so all commits before it are, too."""
+        """Record that the worker is alive; False if its row was removed. Durable, so all earlier commits are, too."""
         with self.transaction() as moment:
             return bool(self.change("heartbeat", name=name, processed=processed, now=moment.now))
 

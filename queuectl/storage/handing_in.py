@@ -1,4 +1,4 @@
-"""Handing in: jobs are stored, all or none, with the edges between those that wait for each other."""
+"""Adding jobs: they are stored, all or none, with the dependencies between them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ UNCHAINED = {"waits_for": 0, "dependents": 0, "after_id": None, "after_state": N
 
 
 class Added(NamedTuple):
-    """A job that was stored: with no rank it waits for its time, or for others."""
+    """A stored job; without a rank it waits for its run_at, or for other jobs."""
 
     seq: int
     id: str
     rank: int | None
-    is_new: bool = True  # or it stands for another that came before, under the same key
+    is_new: bool = True  # False: this is an earlier job that holds the same unique key
     queue: str = DEFAULT_QUEUE
 
 
 class Occurrence(NamedTuple):
-    """What came of an occurrence of a schedule: a job, or why none did."""
+    """The result of a schedule's occurrence: the job, or a note that says why there is none."""
 
     schedule: str
     job: Added | None
@@ -35,7 +35,7 @@ class Occurrence(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A new job's row, the row of one that it waits for, how that must end, and what that is by now."""
+    """A dependency of a new job: its row, the needed job's row, how that job must end, and its current state."""
 
     row: dict[str, Any]
     needed: dict[str, Any]
@@ -52,7 +52,7 @@ class HandingIn(Acts, Schedules):
     def add(self, jobs: Sequence[NewJob], environment: Mapping[str, str] | None = None) -> list[Added]:
         """Store jobs, all or none, as one enqueue: they share one tick of the aging clock.
 
-        A job whose unique key is held by one that waits or runs is not stored; that one is returned in its place.
+        A job whose unique key is held by a waiting or running job is not stored; the holder is returned in its place.
         """
         if not jobs:
             return []
@@ -91,9 +91,9 @@ class HandingIn(Acts, Schedules):
             place = in_line[new.priority] if is_due else {**NOWHERE, "due_at": new.run_at}
             rows.append({**new._asdict(), **common, **place, "seq": seq, "id": new.id or str(seq)})
         edges = self._edges(jobs, rows) if any(new.needs for new in jobs) else []
-        # Names that users chose come first: a number that we give must not take one of them.
+        # Insert the ids that users chose first: a generated number must not take one of them.
         chosen = [row for new, row in zip(jobs, rows) if new.id is not None]
-        chosen.sort(key=itemgetter("id"))  # two who choose the same names must not wait for each other
+        chosen.sort(key=itemgetter("id"))  # two transactions that insert the same ids must not deadlock
         numbered = [row for new, row in zip(jobs, rows) if new.id is None]
         if self.run_many("add", chosen) + self.run_many("add", numbered) < len(rows):
             self._renumber(jobs, rows)
@@ -107,9 +107,9 @@ class HandingIn(Acts, Schedules):
         return rows
 
     def _without_doubles(self, jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[Added | int]]:
-        """The jobs to store; and for each that was handed in, its index among them or the job that holds its key.
+        """The jobs to store; and for each given job its index among them, or the stored job that holds its unique key.
 
-        Where one that comes with it holds the key, it is the complement of that one's index.
+        If another job of the same call holds the key, the entry is the complement (~) of that job's index.
         """
         if not any(new.unique_key for new in jobs):
             return jobs, range(len(jobs))
@@ -132,7 +132,7 @@ class HandingIn(Acts, Schedules):
         return stored, stands_for
 
     def _edges(self, jobs: Sequence[NewJob], rows: Sequence[dict[str, Any]]) -> list[Edge]:
-        """The edges to stored jobs and to those that come along; a job with a need that is not met gets no rank."""
+        """The edges to stored jobs and to other jobs of this call; a job with an unmet need gets no rank."""
         refuse_circles(jobs)
         beside = {new.id: row for new, row in zip(jobs, rows) if new.id is not None}
         wanted = Counter(need.id for new in jobs for need in new.needs)
@@ -153,7 +153,7 @@ class HandingIn(Acts, Schedules):
         return edges
 
     def _needed(self, dependents: Mapping[str, int]) -> dict[str, tuple[dict[str, Any], State, Millis, int | None]]:
-        """Lock the jobs that are needed and raise their number of dependents; by id: row, state, end, exit code."""
+        """Lock the needed jobs and raise their number of dependents; by id: row, state, finished_at, exit code."""
         numbers: dict[int, str] = {}
         for job_id in dependents:
             seq = self.one("seq_of", id=job_id)
@@ -161,7 +161,7 @@ class HandingIn(Acts, Schedules):
                 raise JobNotFound(job_id, self._nearest(job_id))
             numbers[seq] = job_id
         there: dict[str, tuple[dict[str, Any], State, Millis, int | None]] = {}
-        for seq in sorted(numbers):  # in one order, so that two who wait for the same do not wait for each other
+        for seq in sorted(numbers):  # one lock order, so that two transactions with the same needs do not deadlock
             job_id = numbers[seq]
             found = self.run("needed", seq=seq, dependents=dependents[job_id]).fetchone()
             if found is None:
@@ -187,8 +187,8 @@ class HandingIn(Acts, Schedules):
     ) -> Occurrence | None:
         """Take the occurrence of a schedule that is due: the first caller gets it, all others get None.
 
-        Its job is enqueued, unless none could be made (the note says why), or the job of the last occurrence has not
-        ended and they may not overlap. A schedule without a next time is paused.
+        Its job is enqueued, unless none could be made (the note says why), the job of the last occurrence has not
+        ended and they may not overlap, or another job holds its unique key. A schedule without a next time is paused.
         """
         counts = no_counts()
         with self.transaction() as moment:
@@ -201,7 +201,7 @@ class HandingIn(Acts, Schedules):
 
     @insistent
     def occur_now(self, name: str, job: NewJob) -> Added:
-        """One more occurrence of a schedule, whatever its time."""
+        """Enqueue a schedule's job once more, now; its next occurrence stays as it is."""
         counts = no_counts()
         with self.transaction() as moment:
             occurred = self._occur(self._held_schedule(name)._replace(note=None), job, moment, counts)
@@ -229,7 +229,7 @@ class HandingIn(Acts, Schedules):
         return Occurrence(schedule.name, new, schedule.note)
 
     def _renumber(self, jobs: Sequence[NewJob], rows: list[dict[str, Any]]) -> None:
-        """Some ids were taken. Those that a user chose are refused; the others get the next number that is free."""
+        """Handle ids that were taken: refuse those that a user chose, and give the other jobs the next free numbers."""
         for new, row in zip(jobs, rows):
             while self.one("seq_of", id=row["id"]) != row["seq"]:
                 if new.unique_key and self.one("owner_of_key", unique_key=new.unique_key) is not None:
@@ -241,7 +241,7 @@ class HandingIn(Acts, Schedules):
                 self.run_many("add", [row])
 
     def forget_environments(self) -> None:
-        """Remove those that were last used before any job came that is still there, and by no schedule."""
+        """Remove environments that were last used before the oldest stored job was added, and that no schedule uses."""
         now = self.clock.now()
         before = min(now, self.one("oldest_job") or now) - 2 * USE_MILLIS
         if self.one("old_environments", before=before) is not None:
@@ -254,7 +254,7 @@ def added(row: Mapping[str, Any]) -> Added:
 
 
 def refuse_circles(jobs: Sequence[NewJob]) -> None:
-    """Jobs that come together may wait for each other in any order, but not in a circle."""
+    """Refuse jobs of one call that wait for each other in a circle; their order does not matter."""
     from graphlib import CycleError, TopologicalSorter
 
     try:

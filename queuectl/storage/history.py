@@ -1,4 +1,4 @@
-"""What has happened lately: which jobs have ended, and how the queue stood minute by minute."""
+"""Recent history: which jobs have ended, and a sample of the counters for each minute."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -7,14 +7,14 @@ from queuectl.job import Job, State
 from queuectl.storage.transactions import Transactions
 from queuectl.times import Millis
 
-LOOKED_AT = 100  # of the newest runs, for some after which the job was done
+LOOKED_AT = 100  # newest runs, searched for jobs that have ended
 MINUTES_KEPT = 25 * 60
 
 
 class Sample(NamedTuple):
-    """A row of `samples`: how often things had happened, and how the queue stood, when that minute began."""
+    """A row of `samples`: the counts of events, and the numbers of waiting and running jobs, when the minute began."""
 
-    minute: int  # of the epoch
+    minute: int  # since the epoch
     completed: int
     failed: int
     dead: int
@@ -23,13 +23,13 @@ class Sample(NamedTuple):
 
 
 class History(Transactions):
-    _sampled = 0  # the minute that is known to have its sample
+    _sampled = 0  # the latest minute that is known to have a sample
 
     def recently_ended(self, limit: int) -> list[Job]:
-        """The newest of those that have ended for good, the newest first; without what they printed."""
-        found: dict[int, Job] = {job.seq: job for job in self.jobs(State.CANCELLED, limit)}  # mostly without a run
+        """The jobs that ended last, the newest first; without their output."""
+        found: dict[int, Job] = {job.seq: job for job in self.jobs(State.CANCELLED, limit)}  # most have no run
         runs = self.run("newest_run_jobs", limit=LOOKED_AT).fetchall()
-        # One by one: asked for all at once, a server may think it best to go through everything that has ended.
+        # One query per job: for a single query PostgreSQL may choose to scan all jobs that have ended.
         ended = (job for seq in dict.fromkeys(seq for (seq,) in runs) if (job := self.glance_at(seq)))
         found.update((job.seq, job) for job in islice((job for job in ended if job.state.has_ended), limit))
         newest = sorted(found.values(), key=lambda job: (job.finished_at or 0, job.seq), reverse=True)
@@ -40,17 +40,17 @@ class History(Transactions):
         return self.one("newest_run") or 0
 
     def runs_after(self, number: int, limit: int) -> list[tuple[int, str, float, float]]:
-        """The runs stored after that one: number, queue, how many seconds it took, and how many its job had waited."""
+        """The runs stored after run `number`: number, queue, duration, and how long the job had waited, in seconds."""
         found = self.run("runs_after", number=number, limit=limit).fetchall()
         return [(number, queue or "", ran, waited) for number, queue, ran, waited in found]
 
     def oldest_in_line(self, queue: str, limit: int) -> Millis | None:
-        """Since when the oldest of the first in a queue's line has waited."""
+        """The earliest since_at among the first `limit` jobs in a queue's line."""
         found: Millis | None = self.one("oldest_in_line", queue=queue, limit=limit)
         return found
 
     def sample(self) -> None:
-        """Write down how the queue stands, unless somebody has in this minute."""
+        """Store this minute's sample, unless another process has stored it already."""
         minute = self.clock.now() // 60_000
         if minute == self._sampled:
             return
@@ -61,11 +61,11 @@ class History(Transactions):
         self._sampled = minute
 
     def samples(self, first: int, last: int) -> list[Sample]:
-        """Those of these minutes that there are."""
+        """The stored samples of these minutes."""
         return [Sample(*row) for row in self.run("samples", first=first, last=last).fetchall()]
 
     def standing(self, minute: int) -> Sample:
-        """How it is now, as a sample would say it."""
+        """The current counters in the form of a sample."""
         totals = self.totals()
         waiting = totals["pending"] + totals["failed"]
         return Sample(

@@ -1,7 +1,7 @@
-"""Named queues: which are open, who is next among their heads, and what limits and rates allow.
+"""Named queues: which are open, which of their first jobs is next, and what limits and rates allow.
 
-A queue that is paused or full delays nobody else: a claim compares the heads of the open ones, takes the best that may
-start, and holds its queue's row while it looks again, so that no limit is exceeded however many claim at once.
+A paused or full queue does not delay other queues: a claim compares the first jobs of the open queues and takes the
+best that may start. It locks that queue's row and checks again, so that concurrent claims never exceed a limit.
 """
 
 from bisect import insort
@@ -16,15 +16,15 @@ from queuectl.storage.rows import EVERY_QUEUE, QueueRow
 from queuectl.storage.transactions import Moment, Transactions
 from queuectl.times import Millis
 
-# Jobs that come due enter the line at most so many at a time, so that a wave of them stalls nobody.
+# At most this many due jobs enter the line in one claim, so that a wave of them does not stall the workers.
 DUE_BATCH = 1_000
 HIGHEST = 2**63 - 1
-EVERYBODY = 1_000_000  # workers, to be woken
-STRAYED_MILLIS = 60_000  # more than two who claim at once can differ by
+EVERYBODY = 1_000_000  # wakes all workers
+STRAYED_MILLIS = 60_000  # more than the times of two concurrent claims can differ by
 
 
 class Head(NamedTuple):
-    """The first in line of a queue."""
+    """The first job in a queue's line."""
 
     rank: int
     seq: int
@@ -34,13 +34,13 @@ class Head(NamedTuple):
 class Queues(Transactions):
     serves: frozenset[str] | None = None  # the queues that this connection claims from; None is all
     _open: Sequence[QueueRow] = ()
-    _open_among: object = None  # the queues that those are open of
+    _open_among: object = None  # the `known_queues` from which `_open` was computed
 
     # --- claiming ---
 
     def open_queues(self) -> Sequence[QueueRow]:
-        """Those that this connection may claim from, by what was known at the last look at the clock."""
-        if self._open_among is not self.known_queues:  # they have been read again
+        """The queues that this connection may claim from, as of the last `look_at_clock`."""
+        if self._open_among is not self.known_queues:  # the queues have been read again
             self._open_among = self.known_queues
             self._open = [
                 queue
@@ -60,7 +60,7 @@ class Queues(Transactions):
         )
 
     def next_due(self) -> Millis | None:
-        """When the next job's time comes: to enter the line, or to be started where a rate holds it up."""
+        """When the next job is due to enter the line, or may start where a rate delays it."""
         due, now = self.look_at_clock()[1], self.clock.now()
         found = [inf if due is None else due]
         overall = self.known_settings.rate_rule
@@ -76,7 +76,7 @@ class Queues(Transactions):
             self.run("admit", tick=moment.tick, now=moment.now, batch=DUE_BATCH, **moment.aging._asdict())
 
     def _take(self, worker: str, moment: Moment) -> Any:
-        """The row of the next job, which is now this worker's; None if there is none that may start."""
+        """Claim the next job for this worker and return its row; None if no job may start."""
         facts = dict(worker=worker, tick=moment.tick, now=moment.now)
         queues, overall = self.open_queues(), self.known_settings.rate_rule
         if len(queues) == 1 and not queues[0].is_bounded and not overall:
@@ -91,9 +91,9 @@ class Queues(Transactions):
         return row
 
     def _take_best(self, heads: Sequence[Head], facts: Mapping[str, Any]) -> Any:
-        """Claim the best of these that may start; where another worker is just claiming it, the best of all the rest.
+        """Claim the best of these jobs that may start; skip a job that another worker is just claiming.
 
-        So a queue's next job takes the place of a head that could not be had, among the other heads by its rank.
+        The job behind a skipped one takes its place, sorted among the other heads by its rank.
         """
         line = list(heads)
         while line:
@@ -108,7 +108,7 @@ class Queues(Transactions):
         return None
 
     def _take_from(self, queue: QueueRow, most: int, facts: Mapping[str, Any]) -> Any:
-        """Claim the first of a queue, up to a rank; where it has limits, nobody else starts a job in it meanwhile."""
+        """Claim the first job of a queue, up to rank `most`; a queue with limits is locked against other claims."""
         if not queue.is_bounded:
             return self.run("claim", queue=queue.name, most=most, **facts).fetchone()
         self.run("mark")
@@ -123,27 +123,27 @@ class Queues(Transactions):
         return row
 
     def _heads(self, queues: Iterable[QueueRow]) -> list[Head]:
-        """The first in line of each of these queues, the best first."""
+        """The first job in line of each of these queues, the smallest rank first."""
         rows = [(self.run("head", queue=queue.name).fetchone(), queue) for queue in queues]
         return sorted((Head(row[0], row[1], queue) for row, queue in rows if row), key=lambda head: head[:2])
 
     # --- limits and rates ---
 
     def _start_at(self, queue: QueueRow, now: Millis) -> float:
-        """From when on the queue may start a job: any time that is past, or never until one of its jobs has ended."""
+        """When the queue may start its next job; infinity while it is at its limit of running jobs."""
         if queue.run_limit is not None and self.one("running", queue=queue.name) >= queue.run_limit:
             return inf
         return self.paced(queue.name, queue.rate, now) if queue.rate else -inf
 
     def _any_start_at(self, now: Millis) -> float:
-        """From when on any job may start, of whatever queue."""
+        """When the rate over all queues allows the next start."""
         overall = self.known_settings.rate_rule
         return self.paced(EVERY_QUEUE, overall, now) if overall else -inf
 
     def paced(self, name: str, rate: Rate, now: Millis) -> float:
-        """From when on a rate allows the next start."""
+        """When a rate allows the next start."""
         at = float(self.one("free_at", name=name) or 0) - rate.ahead_millis
-        # Farther off than any start has put it: the clock was set back while nobody looked.
+        # Later than any start can have set it: the clock was set back unnoticed.
         return at if at <= now + rate.interval_millis + STRAYED_MILLIS else -inf
 
     def _has_started(self, name: str, rate: Rate, now: Millis) -> None:
@@ -171,7 +171,7 @@ class Queues(Transactions):
             self.run("settings_changed")
 
     def set_queue(self, name: str, **changes: Any) -> QueueRow:
-        """Change its limits, or whether it is paused: from then on no claim goes by what it was."""
+        """Change a queue's limits, or pause or resume it; no claim that commits later uses the old values."""
         with self.alone(), self.transaction():
             before = self.queue(name)
             queue = before._replace(**changes)
@@ -183,12 +183,12 @@ class Queues(Transactions):
         return queue
 
     def remove_queue(self, name: str) -> None:
-        """Take away a queue in which nothing waits or runs; what has ended in it stays."""
+        """Remove a queue in which no job waits or runs; its ended jobs stay."""
         from json import loads
 
         if name == DEFAULT_QUEUE:
             raise WrongState(f"The queue {name!r} is where jobs go that name none: it cannot be removed")
-        with self.alone(), self.transaction():  # nobody puts a job there meanwhile
+        with self.alone(), self.transaction():  # no job can be added to the queue meanwhile
             self.queue(name)
             for schedule, fields in self.run("schedule_fields").fetchall():
                 if loads(fields).get("queue") == name:

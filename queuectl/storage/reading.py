@@ -1,4 +1,4 @@
-"""Looking at the queue: everything that changes nothing. Each costs the same however many jobs there are."""
+"""Reading the queue: operations that change nothing. The cost of each does not depend on the number of jobs."""
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
@@ -17,14 +17,14 @@ from queuectl.storage.sql import TOTALS, queries
 from queuectl.storage.ways import AFTER_ALL_JOBS, LOWEST, cursor_after, place_of, ways_to
 from queuectl.times import Millis
 
-# A place in line is counted so far and no further.
+# Counting stops here, e.g. of the jobs before a place in line.
 MOST_COUNTED = 1_000
-CLOSED = ("moved_to", "moving_from")  # in `meta`: nobody may write to the queue
+CLOSED = ("moved_to", "moving_from")  # names in `meta` that close the queue to all writers
 
 
 class Reader(ABC):
     DIALECT: ClassVar[Mapping[str, str]]
-    is_shared: ClassVar[bool]  # by many machines, or this one's alone
+    is_shared: ClassVar[bool]  # whether many machines may use the database
     url: str
 
     def __init__(self, clock: Clock, boot_id: str, machine: str = "") -> None:
@@ -33,7 +33,7 @@ class Reader(ABC):
         self.machine = machine
         self.sql = queries(self.DIALECT)
         self._settings: Settings | None = None
-        self.known_queues: dict[str, QueueRow] = {}  # as they were at the last look at the clock
+        self.known_queues: dict[str, QueueRow] = {}  # as of the last look_at_clock()
         self._settings_version = -1
         self._clock_offset: Millis | None = None
         self._queue_id: str | None = None
@@ -45,27 +45,27 @@ class Reader(ABC):
 
     @abstractmethod
     def changed(self) -> bool:
-        """Whether somebody else has committed anything since the last call."""
+        """Whether another connection has committed anything since the last call."""
 
     @abstractmethod
     def version(self) -> str:
-        """Another one as soon as anybody else has committed anything."""
+        """A text that changes with every commit of another connection."""
 
     @abstractmethod
     def size_bytes(self) -> int:
-        """How much room the database takes."""
+        """The size of the database on disk."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Sleep until somebody may have committed something, and so long at most."""
+        """Sleep until another connection may have committed something, at most for this long."""
 
     def connected_seconds(self) -> float:
-        """For how long the database has been in reach; a file always was."""
+        """For how long the connection has existed; infinite for a file."""
         return inf
 
     @abstractmethod
     def columns(self) -> list[tuple[str, str, bool, bool]]:
-        """Each column of each table: the table, the column, whether it is of the key, and whether it is text."""
+        """Each column of each table: the table, the column, whether it is part of the key, and whether it is text."""
 
     @abstractmethod
     def damage(self) -> list[str]:
@@ -73,11 +73,11 @@ class Reader(ABC):
 
     @abstractmethod
     def copy_to(self, path: str, show: Callable[[int, int], None]) -> None:
-        """A consistent copy of the queue as it is now, while others write; `show` is told how far it is."""
+        """Make a consistent copy of the queue while others write; `show` is told the progress."""
 
     @abstractmethod
     def is_there(self) -> bool:
-        """Whether the database that was opened still is where it was."""
+        """Whether the opened database is still at its path."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -91,7 +91,7 @@ class Reader(ABC):
         return dict(self.run("meta").fetchall())
 
     def queue_id(self) -> str:
-        """Tells this queue's runs from those of every other queue on the machine."""
+        """The id that tells this queue's runs from those of other queues on the machine."""
         if self._queue_id is None:
             self._queue_id = self.meta()["queue_id"]
         return self._queue_id
@@ -109,7 +109,7 @@ class Reader(ABC):
         return {queue: dict(zip(TOTALS, counts)) for queue, *counts in self.run("totals_by_queue").fetchall()}
 
     def must_have_had(self, queue: str) -> None:
-        """Jobs may be sought in a queue that was removed, and not in one that never was."""
+        """Raise QueueNotFound for a queue that never existed; jobs of a removed queue may still be listed."""
         self.look_at_clock()
         if queue not in self.known_queues and queue not in self.totals_by_queue():
             raise self.no_queue(queue)
@@ -121,7 +121,7 @@ class Reader(ABC):
         return QueueNotFound(name, near[0] if near else None)
 
     def look_at_clock(self) -> tuple[int, Millis | None]:
-        """The tick, and when the next job is due; and the settings are read again if they have changed."""
+        """Read the tick and when the next job is due; read settings and queues again if they have changed."""
         tick, version, due, time = self.run("clock").fetchone()
         self.clock.hear(time)
         if self._settings is None or version != self._settings_version:
@@ -133,32 +133,32 @@ class Reader(ABC):
         return tick, due
 
     def must_be_open(self) -> None:
-        """Nothing may be written to a queue that has moved."""
+        """Raise QueueMoved if the queue has moved, or is being moved."""
         self.look_at_clock()
         if self.closed:
             raise QueueMoved(**self.closed)
 
     def settings(self) -> Settings:
-        """What is in force now."""
+        """The settings that are in force now."""
         self.look_at_clock()
         return self.known_settings
 
     @property
     def known_settings(self) -> Settings:
-        """What was in force when this connection last looked at the clock, as every transaction does."""
+        """The settings as of this connection's last look_at_clock(), which every transaction calls."""
         return self._settings or self.settings()
 
     # --- the line ---
 
     def ahead(self, rank: int, seq: int, queue: str = DEFAULT_QUEUE) -> int:
-        """How many stand before this place in line, counted to MOST_COUNTED."""
+        """How many jobs are before this place in line; counting stops at MOST_COUNTED."""
         count = 0
         for name in self._rivals(queue):
             count += int(self.one("ahead", queue=name, rank=rank, seq=seq, most=MOST_COUNTED - count))
         return count
 
     def before(self, job: Job, limit: int) -> list[Job]:
-        """The first of those who stand before the job."""
+        """The first `limit` jobs in line, as far as they are before this job."""
         if job.rank is None:
             return []
         rows = self._in_line(self._rivals(job.queue), limit=limit, key=LOWEST, seq=0)
@@ -166,16 +166,16 @@ class Reader(ABC):
         return [one for one in found if one.rank is not None and (one.rank, one.seq) < (job.rank, job.seq)]
 
     def _rivals(self, queue: str) -> list[str]:
-        """The queues of which jobs may be started before one of this queue: not those that are paused."""
+        """The queues whose jobs may start before a job of this queue: this one, and all that are not paused."""
         self.look_at_clock()
         return [one.name for one in self.known_queues.values() if one.name == queue or not one.is_paused]
 
     def line(self, limit: int, is_paused: bool = False) -> list[Job]:
-        """The first in line of the queues that are open, or of those that are paused."""
+        """The first jobs in line of the open queues, or of the paused ones."""
         return self.aged([as_job(row) for row in self._in_line(self._names(is_paused), limit, key=LOWEST, seq=0)])
 
     def waiting(self) -> dict[str, int]:
-        """How many wait, by what they wait for; each counted to MOST_COUNTED."""
+        """How many jobs wait, by what they wait for; each count stops at MOST_COUNTED."""
         found = {"line": 0, "held": 0}
         for kind, is_paused in (("line", False), ("held", True)):
             for name in self._names(is_paused):
@@ -185,7 +185,7 @@ class Reader(ABC):
         return {**found, "later": later, "blocked": blocked}
 
     def _names(self, is_paused: bool) -> list[str]:
-        """The queues that are paused, or those that are not."""
+        """The names of the queues that are paused, or of those that are not."""
         self.look_at_clock()
         return [queue.name for queue in self.known_queues.values() if bool(queue.is_paused) is is_paused]
 
@@ -194,14 +194,14 @@ class Reader(ABC):
         return found
 
     def front(self, limit: int) -> list[Turn]:
-        """The first in line, an equal share of each queue that is not paused."""
+        """The first jobs in line, an equal share of each queue that is not paused."""
         names = self._names(is_paused=False)
         values = dict(limit=self._share(limit), letters=COMMAND_LETTERS)
         turns = [Turn(*row) for name in names for row in self.run("front", queue=name, **values).fetchall()]
         return sorted(turns, key=lambda turn: (turn.rank, turn.seq))
 
     def cut_off(self, turns: Sequence[Turn], limit: int) -> list[str]:
-        """The queues of which more may be in line than these, which are its front."""
+        """The queues that may have more jobs in line than those in `turns`, which front() returned."""
         numbers = Counter(turn.queue for turn in turns)
         return [queue for queue, number in numbers.items() if number >= self._share(limit)]
 
@@ -211,15 +211,15 @@ class Reader(ABC):
     # --- jobs ---
 
     def job(self, job_id: str) -> Job:
-        """The job with all that it printed."""
+        """The job with its output."""
         return self.aged([self._find("job", job_id)])[0]
 
     def glance(self, job_id: str) -> Job:
-        """The job without what it printed, for who looks often."""
+        """The job without its output, for callers that poll."""
         return self._find("glance", job_id)
 
     def _find(self, query: str, job_id: str) -> Job:
-        if not (job_id.isascii() and job_id.isprintable()):  # no id is anything else, and no engine takes all of that
+        if not (job_id.isascii() and job_id.isprintable()):  # no id has others, and an engine may reject them
             raise JobNotFound(job_id)
         row = self.run(query, id=job_id).fetchone()
         if row is None:
@@ -227,17 +227,17 @@ class Reader(ABC):
         return as_job(row)
 
     def cancel_reason(self, job: Job) -> str | None:
-        """Why somebody wants the job cancelled, if anybody does."""
+        """The reason of a requested cancellation; None if none was requested."""
         reason: str | None = self.one("cancel_reason", seq=job.seq)
         return reason
 
     def printed(self, seq: int, lease: int) -> tuple[str, str]:
-        """What a run that has ended printed to stdout and stderr: the newest one's is in the job's row."""
+        """The stdout and stderr of a run that has ended; the newest run's output is in the job's row."""
         row = self.run("printed", seq=seq, lease=lease).fetchone() or (None, None)
         return row[0] or "", row[1] or ""
 
     def jobs(self, state: State | None, limit: int, before: int = AFTER_ALL_JOBS) -> list[Job]:
-        """The newest jobs, or pending ones as they will run; without what they printed."""
+        """The newest jobs, or pending ones in the order in which they will run; without their output."""
         if state is State.PENDING:
             return self._pending(limit)
         if state is None:
@@ -262,9 +262,10 @@ class Reader(ABC):
         queue: str | None = None,
         cursor: str = "",
     ) -> tuple[list[Job], str | None]:
-        """Some jobs along the index that fits best, and where to go on from there; None after the last.
+        """A page of jobs along the index that fits best, and the cursor of the next page; None after the last.
 
-        The newest come first; with `pending` they come as they will run. Others may be among them: the caller looks.
+        The newest jobs come first, pending ones in the order in which they will run. A page may contain jobs that do
+        not match: the caller filters them out.
         """
         ways = ways_to(state, label, queue)
         number, key, seq = place_of(cursor, ways) if cursor else (0, LOWEST, ways[0].start)
@@ -283,12 +284,12 @@ class Reader(ABC):
         return self.aged(jobs), following
 
     def _in_line(self, queues: Iterable[str], limit: int, **values: Any) -> list[Any]:
-        """As they will run, of these queues."""
+        """The jobs of these queues in the order in which they will run."""
         lines = [self.run("in_line", queue=queue, limit=limit, **values).fetchall() for queue in queues]
         return sorted((row for line in lines for row in line), key=lambda row: (row[RANK], row[0]))[:limit]
 
     def _of_queue(self, queue: str | None, states: Iterable[State], before: int, limit: int) -> list[Any]:
-        """The newest of a named queue, in any of these states."""
+        """The newest jobs of a named queue, in any of these states."""
         values = dict(queue=queue, before=before, limit=limit)
         found = [row for state in states for row in self.run("jobs_of_queue", state=state.value, **values).fetchall()]
         return sorted(found, key=itemgetter(0), reverse=True)[:limit]
@@ -298,7 +299,7 @@ class Reader(ABC):
         return found
 
     def job_at(self, seq: int) -> Job | None:
-        """By its number, with all that it printed."""
+        """The job of this number, with its output."""
         row = self.run("job_at", seq=seq).fetchone()
         return None if row is None else self.aged([as_job(row)])[0]
 
@@ -307,28 +308,28 @@ class Reader(ABC):
         return None if row is None else as_job(row)
 
     def completed_before(self, moment: Millis, looked_at: int, most: int) -> list[Job]:
-        """So many jobs at most, of the oldest, that had been completed by then."""
+        """At most `most` jobs that had been completed by `moment`, among the `looked_at` oldest completed ones."""
         rows = self.run("completed_before", before=moment, looked_at=looked_at, most=most).fetchall()
         return [as_job(row) for row in rows]
 
     def needs_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
-        """What the job waits for, or has waited for."""
+        """The jobs that this job waits for, or has waited for."""
         return [Link(*row) for row in self.run("needs_of", seq=job.seq, limit=limit).fetchall()]
 
     def dependents_of(self, job: Job, limit: int = MOST_COUNTED) -> list[Link]:
-        """What waits for the job, or has waited for it."""
+        """The jobs that wait for this job, or have waited for it."""
         return [Link(*row) for row in self.run("dependents_of", seq=job.seq, limit=limit).fetchall()]
 
     def doomed_with(self, jobs: Mapping[int, int]) -> int:
-        """How many others are cancelled if these are; each of these with how many jobs were told to wait for it."""
+        """How many other jobs are cancelled if these are; `jobs` gives each job's number and number of dependents."""
         return self._down_the_chain("would_go", jobs)
 
     def left_cancelled(self, jobs: Mapping[int, int]) -> int:
-        """How many others stay cancelled that once waited for these, when these are retried."""
+        """How many cancelled dependents of these jobs stay cancelled when these jobs are retried."""
         return self._down_the_chain("stay_cancelled", jobs)
 
     def _down_the_chain(self, query: str, jobs: Mapping[int, int]) -> int:
-        """How many jobs come after these by what the query finds, and so on from those; counted to MOST_COUNTED."""
+        """How many dependents of these jobs the query finds, directly or through others; at most MOST_COUNTED."""
         known, left = set(jobs), deque(seq for seq, dependents in jobs.items() if dependents)
         while left and len(known) < len(jobs) + MOST_COUNTED:
             for seq, dependents in self.run(query, seq=left.popleft(), limit=MOST_COUNTED).fetchall():
@@ -356,7 +357,7 @@ class Reader(ABC):
         return aged
 
     def ids_near(self, job_id: str) -> list[str]:
-        """Some ids that stand beside this one in the alphabet."""
+        """Some ids that are next to this one in alphabetical order."""
         return [row[0] for row in self.run("ids_near", id=job_id).fetchall()]
 
     def _nearest(self, job_id: str) -> str | None:
@@ -373,12 +374,12 @@ class Reader(ABC):
         return [EndedRun(*row) for row in self.run("newest_runs", limit=limit, letters=COMMAND_LETTERS).fetchall()]
 
     def long_runs(self, least_seconds: float, looked_at: int, limit: int) -> list[EndedRun]:
-        """Those of the newest so many runs that took so long."""
+        """The runs of at least `least_seconds` among the `looked_at` newest ones."""
         values = dict(least_seconds=least_seconds, looked_at=looked_at, limit=limit, letters=COMMAND_LETTERS)
         return [EndedRun(*row) for row in self.run("long_runs", **values).fetchall()]
 
     def environment(self, hash: str) -> tuple[str, str]:
-        """The stored environment, as JSON, and the machine that it is of: nobody's, if it is gone."""
+        """The stored environment as JSON, and its machine; empty, and of no machine, if it was removed."""
         variables, machine = self.run("environment", hash=hash).fetchone() or ("{}", "nobody's")
         return variables, machine
 
@@ -388,7 +389,7 @@ class Reader(ABC):
         return [Worker(*row) for row in self.run("workers").fetchall()]
 
     def stop_grace(self, name: str) -> float | None:
-        """How long the worker may go on with the job in hand, if it was asked to stop."""
+        """How many seconds the worker may go on with its current job; None if it was not asked to stop."""
         grace: float | None = self.one("stop_grace", name=name)
         return grace
 
@@ -396,5 +397,5 @@ class Reader(ABC):
         return [as_job(row) for row in self.run("held_by", worker=worker).fetchall()]
 
     def orphans(self) -> list[Job]:
-        """What is in hand of workers that the queue does not know."""
+        """The running jobs whose worker has no row."""
         return [as_job(row) for row in self.run("orphans").fetchall()]

@@ -1,4 +1,4 @@
-"""What a row of each table is, by the names of its columns; a row of `jobs` is a Job."""
+"""The rows of the tables as named tuples; a row of `jobs` is a Job."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from queuectl import config
 from queuectl.job import DEFAULT_QUEUE, Job, State
 from queuectl.times import Millis
 
-COMMAND_LETTERS = 1_000  # of a command are enough to know it again
-EVERY_QUEUE = "*"  # the name of the row of `queues` that stands for all
+COMMAND_LETTERS = 1_000  # enough of a command to recognise it
+EVERY_QUEUE = "*"  # the name of the row of `queues` that stands for all queues
 STATE, RANK = Job._fields.index("state"), Job._fields.index("rank")
-STATES = {state.value: state for state in State}  # asking the Enum takes longer
+STATES = {state.value: state for state in State}  # faster than the Enum's own lookup
 
 
 class Worker(NamedTuple):
-    """A row of `workers`: who it is, and how it is."""
+    """A row of `workers`: the identity of the process, and its state."""
 
     name: str
     pid: int
@@ -28,7 +28,7 @@ class Worker(NamedTuple):
     heartbeat_at: Millis
     processed: int
     stop_grace: float | None
-    queues: str | None = None  # those that it serves, with commas between them; None is all
+    queues: str | None = None  # the queues that it serves, separated by commas; None is all
 
     def serves(self, queue: str) -> bool:
         return self.queues is None or queue in self.queues.split(",")
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What figures and estimates are taken from."""
+    """A run that has ended, as metrics and estimates use it."""
 
     job_id: str
     worker: str | None
@@ -63,7 +63,7 @@ class EndedRun(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A place in line: whose it is, what it runs, and where it stands."""
+    """A place in line: the job's number, its command, its queue and its rank."""
 
     seq: int
     command: str  # its first COMMAND_LETTERS
@@ -72,7 +72,7 @@ class Turn(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A job that another waits for, or that waits for another: what it is by now, and how the one must end."""
+    """A dependency, seen from one of its jobs: the other job, its state, the required end, and whether it is met."""
 
     id: str
     state: str
@@ -81,7 +81,7 @@ class Link(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A row of `queues`: what it lets start."""
+    """A row of `queues`: whether it is paused, its limit of running jobs, and its rate."""
 
     name: str
     is_paused: int = 0

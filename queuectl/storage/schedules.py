@@ -1,4 +1,4 @@
-"""Recurring jobs: what recurs, and when it comes next."""
+"""Recurring jobs: the schedules, and when each comes next."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,8 +15,8 @@ class Schedule(NamedTuple):
     cron: str | None
     every_seconds: float | None
     tz: str
-    fields: str  # JSON: the job, as it was handed in
-    command: str  # as people are shown it
+    fields: str  # JSON: the fields of the job, as the user gave them
+    command: str  # as it is shown to users
     cwd: str
     environment: str | None
     missed: str
@@ -26,7 +26,7 @@ class Schedule(NamedTuple):
     next_at: Millis
     last_at: Millis | None = None
     last_seq: int | None = None
-    note: str | None = None  # why no job came of the last occurrence
+    note: str | None = None  # why the last occurrence enqueued no job
 
 
 class Schedules(Transactions):
@@ -47,7 +47,7 @@ class Schedules(Transactions):
         return ScheduleNotFound(name, near[0] if near else None)
 
     def next_schedules(self, limit: int) -> list[Schedule]:
-        """Those that come next, the first one first."""
+        """The schedules that come next, the earliest first."""
         return [Schedule(*row) for row in self.run("next_schedules", limit=limit).fetchall()]
 
     def next_occurrence(self) -> Millis | None:
@@ -56,7 +56,7 @@ class Schedules(Transactions):
         return found
 
     def due_schedules(self) -> list[Schedule]:
-        """Those whose time has come, or the first of them: who has taken these looks again."""
+        """The first schedules that are due; after taking their occurrences, the caller asks again."""
         return [Schedule(*row) for row in self.run("due_schedules", now=self.clock.now()).fetchall()]
 
     def add_schedule(self, schedule: Schedule, environment: Mapping[str, str]) -> None:
@@ -64,15 +64,14 @@ class Schedules(Transactions):
             kept = schedule._replace(environment=self.keep_environment(environment, moment.now))
             if not self.change("add_schedule", **kept._asdict()):
                 raise DuplicateSchedule(schedule.name)
-            self.entered += 1  # whoever sleeps is to know when it comes
+            self.entered += 1  # a worker must wake up to learn when the schedule comes
 
     def pause_schedule(self, name: str) -> None:
-        """Stop it from coming."""
         with self.transaction():
             self._move(self._held_schedule(name)._replace(is_paused=1))
 
     def resume_schedule(self, schedule: Schedule, next_at: Millis) -> None:
-        """Let one that is paused come again, from this occurrence on."""
+        """Resume a paused schedule; its next occurrence is at `next_at`."""
         with self.transaction():
             held = self._held_schedule(schedule.name)
             if held.is_paused:
@@ -80,7 +79,7 @@ class Schedules(Transactions):
                 self.entered += 1
 
     def move_schedule(self, schedule: Schedule, next_at: Millis) -> bool:
-        """Let it come at another time, unless that was changed meanwhile."""
+        """Change the time of the next occurrence, unless the schedule was changed meanwhile."""
         with self.transaction():
             held = self._held_schedule(schedule.name)
             is_same = held.next_at == schedule.next_at and not held.is_paused
@@ -94,7 +93,7 @@ class Schedules(Transactions):
             self.run("remove_schedule", name=name)
 
     def _held_schedule(self, name: str) -> Schedule:
-        """As it is now, and stays until the transaction ends."""
+        """Read the schedule and lock its row until the transaction ends."""
         row = self.run("hold_schedule", name=name).fetchone() if name.isascii() else None
         if row is None:
             raise self._no_schedule(name)

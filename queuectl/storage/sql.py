@@ -22,7 +22,7 @@ JOB_COLUMNS = ", ".join(Job._fields[: Job._fields.index("output")])
 
 
 def queries(dialect: Mapping[str, str]) -> dict[str, str]:
-    """Each named statement of queries.sql, as this engine puts it."""
+    """Each named statement of queries.sql, in this engine's dialect."""
     totals = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TOTALS)
     words = dict(dialect, job=JOB_COLUMNS, schedule=SCHEDULE_COLUMNS, totals=totals, promoted=str(PROMOTED))
     found: dict[str, str] = {}

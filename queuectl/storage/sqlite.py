@@ -22,9 +22,9 @@ OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 BUSY_SECONDS = 60.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.00002, 0.01
 SLOW_SYNC_SECONDS = 0.2
-LONGEST_LOG = 5_000_000  # SQLite itself lets it grow to a thousand pages, and one large transaction beyond
+LONGEST_LOG = 5_000_000  # bytes; SQLite itself lets the log grow to 1,000 pages, plus one large transaction
 
-OURS = {"meta", "settings", "clock", "totals", "jobs", "runs", "workers"}  # tables of every version there is
+OURS = {"meta", "settings", "clock", "totals", "jobs", "runs", "workers"}  # tables that every version of the schema has
 PAGES_A_STEP = 1_000
 COLUMNS = """SELECT tables.name, columns.name, columns.pk > 0, columns.type = 'TEXT'
 FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns
@@ -32,15 +32,15 @@ WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' ORDER BY tables.
 
 
 class Placed(dict[str, tuple[str, Callable[[Mapping[str, Any]], Any]]]):
-    """Each query that is used, with its parameters by place, and what puts them there; by name takes SQLite longer."""
+    """Each used query with positional parameters, and a function that orders them: SQLite binds by name more slowly."""
 
     def __init__(self, sql: Mapping[str, str]) -> None:
         self._sql = sql
 
     def __missing__(self, query: str) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        # Interned, as those are that a caller gives: they are found without being compared letter by letter.
+        # Interned, as the names of keyword arguments are: a lookup then need not compare letter by letter.
         names = [sys.intern(name) for name in re.findall(PARAMETER, self._sql[query])]
-        # Of one name itemgetter would give the bare value.
+        # With a single name, itemgetter would return the bare value instead of a tuple.
         in_place = itemgetter(*names) if len(names) > 1 else lambda parameters: [parameters[name] for name in names]
         self[query] = re.sub(PARAMETER, "?", self._sql[query]), in_place
         return self[query]
@@ -60,7 +60,7 @@ class SQLiteStorage(Storage):
 
     def __init__(self, path: str, clock: Clock, boot_id: str) -> None:
         super().__init__(clock, boot_id)
-        # A link stays one: SQLite keeps its other files beside the file itself.
+        # Follow a symbolic link: SQLite keeps its other files beside the file itself.
         self.path = os.path.realpath(path) if os.path.islink(path) else path
         self.url = f"sqlite:///{path}"
         self._placed = Placed(self.sql)
@@ -75,7 +75,7 @@ class SQLiteStorage(Storage):
 
     def _connect(self) -> None:
         if not os.path.exists(self.path):
-            # Made here, and not by SQLite, so that it is its owner's only, whatever the umask.
+            # Created here, not by SQLite, so that only its owner can read it, whatever the umask.
             try:
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             except OSError as error:
@@ -87,19 +87,19 @@ class SQLiteStorage(Storage):
             )
         except sqlite3.Error as error:
             raise self._explained(error) from error
-        # One for all statements: nobody goes on reading what one has found after the next, and making one takes time.
+        # One cursor for all statements: no caller reads on after the next statement, and making a cursor takes time.
         self._cursor = self._database.cursor()
         self._migrate()
         if not os.path.exists(self.path + "-wal"):
             self._use_log()
         if os.path.getsize(self.path + "-wal") > LONGEST_LOG:
-            # Processes that come and go one at a time never see it restarted: each finds it as its own to replay.
+            # If processes come and go one at a time, SQLite never restarts the log: each one recovers and extends it.
             self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _migrate(self) -> None:
         steps = migrations()
         version = self._schema_version()
-        # Both are read again, in case another process has made the tables in between.
+        # Read the version and the tables again, in case another process has created the tables in between.
         if not self._is_ours(version) and not self._is_ours(self._schema_version()):
             raise StorageError(
                 f"{self.path} is another program's database, and was not changed. Name another file, or move it away"
@@ -125,19 +125,19 @@ class SQLiteStorage(Storage):
             raise
 
     def _is_ours(self, version: int) -> bool:
-        """Whether there are the tables of a queue, or none yet."""
+        """Whether the database has a queue's tables, or no tables yet."""
         tables = {name for (name,) in self._execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
         return tables >= OURS if version else not tables
 
     def _use_log(self) -> None:
-        """Write ahead, so that no reader waits for a writer; a copy that somebody made may have forgotten it."""
+        """Switch to WAL mode, so that no reader waits for a writer; a copied file may not be in that mode any more."""
         [mode] = self._execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StorageError(
                 f"{self.path}: SQLite cannot write ahead there. Is it on a network drive? "
                 "Set QUEUECTL_HOME to a directory on a local disk"
             )
-        self._schema_version()  # only who reads makes the log
+        self._schema_version()  # SQLite creates the log at the first read
 
     def _schema_version(self) -> int:
         return int(self._execute("PRAGMA user_version").fetchone()[0])
@@ -167,7 +167,7 @@ class SQLiteStorage(Storage):
     def _execute_later(
         self, sql: str, parameters: Mapping[str, Any] | Sequence[Any], error: sqlite3.Error
     ) -> sqlite3.Cursor:
-        """Wait while somebody else has the lock; SQLite itself would wait a whole millisecond at first."""
+        """Retry while another connection has the lock; SQLite itself would wait a whole millisecond at first."""
         pause, give_up = SHORTEST_PAUSE, time.monotonic() + BUSY_SECONDS
         try:
             while "locked" in str(error) and time.monotonic() <= give_up:
@@ -179,7 +179,7 @@ class SQLiteStorage(Storage):
                     error = again
             raise self._explained(error) from error
         finally:
-            del error  # it knows this very call, and both would stay until somebody looks for garbage
+            del error  # breaks the reference cycle of the exception and this frame, which only the collector would free
 
     def begin(self, durable: bool) -> None:
         if self._watcher is not None:
@@ -200,7 +200,7 @@ class SQLiteStorage(Storage):
             self._database.execute("ROLLBACK")
 
     def alone(self) -> AbstractContextManager[object]:
-        return nullcontext()  # whoever has the write lock is
+        return nullcontext()  # the write lock already excludes all other transactions
 
     def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
         tick, last = self._execute(
@@ -227,7 +227,7 @@ class SQLiteStorage(Storage):
             raise self._explained(error) from error
 
     def damage(self) -> list[str]:
-        # Not quick_check: an index that has lost a row hides a job, and only this one notices.
+        # Not quick_check: only integrity_check notices an index that has lost a row, which hides a job.
         found = [line for (line,) in self._execute("PRAGMA integrity_check").fetchall()]
         return [] if found == ["ok"] else found
 
@@ -237,7 +237,7 @@ class SQLiteStorage(Storage):
         except sqlite3.Error as error:
             raise self._explained(error) from error
         try:
-            # What is read stays as it was when we began: otherwise each commit of somebody's would begin it anew.
+            # In one read snapshot: otherwise each commit of another connection would restart the copy.
             with self.snapshot():
                 self._schema_version()
                 self._database.backup(
@@ -264,7 +264,7 @@ class SQLiteStorage(Storage):
         if self._watcher is None:
             self._watcher = Watcher(os.path.dirname(self.path))
         if self._watcher.wait(seconds, self.known_settings.poll_interval):
-            # A write is told of, and the commit that it belongs to can be seen only a moment later.
+            # The watcher reports the write to the file; its commit becomes visible only a moment later.
             pause = 0.001
             while pause < SLOW_SYNC_SECONDS and self._data_version() == self._version_seen:
                 time.sleep(pause)
@@ -294,7 +294,7 @@ class SQLiteStorage(Storage):
         return StorageError(f"{self.path}: {said}")
 
 
-# What SQLite says, and what a person can do about it.
+# SQLite's error messages, and the messages with advice that replace them.
 ADVICE = {
     "not a database": "this file is not a database. Move it away, or set QUEUECTL_HOME to another directory",
     "malformed": "the database is damaged. Move it away, or restore a backup",

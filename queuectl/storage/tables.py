@@ -1,4 +1,4 @@
-"""Whole tables, whichever there are: what is in them is found out from the database, so that none is ever forgotten."""
+"""Whole tables: their names and columns are read from the database, so that none is ever forgotten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from queuectl.storage.base import Storage
 
-# What is read or written at once: output of a megabyte a row is common, and a hundred million bytes are allowed.
+# The limits of one batch: a row's output often has a megabyte, and may have a hundred million bytes.
 BATCH_ROWS, BATCH_BYTES = 1_000, 8_000_000
 
 Row = tuple[Any, ...]
@@ -36,7 +36,7 @@ def count(storage: Storage, table: Table) -> int:
 
 
 class Range(NamedTuple):
-    """As many rows as are read or written at once: those after one key, up to another."""
+    """The rows of one batch: those after one key, up to and including another."""
 
     table: Table
     last: Row
@@ -45,7 +45,7 @@ class Range(NamedTuple):
 
 
 def ranges(storage: Storage, table: Table, after: Sequence[Any] | None = None) -> Iterator[Range]:
-    """What comes after this key, in the order of the key, as the database itself puts it."""
+    """The batches of rows after this key, in the order of the key, as the database itself sorts it."""
     key = ", ".join(table.key)
     size = " + ".join(["0", *(f"COALESCE({storage.DIALECT['size']}({text}), 0)" for text in table.texts)])
     while True:

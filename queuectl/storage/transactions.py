@@ -1,4 +1,4 @@
-"""Transactions: what an engine adds, the moment at which one happens, the counters and settings that move with it."""
+"""Transactions: what an engine adds, the moment of a transaction, and the counters and settings that it changes."""
 
 import time
 from abc import abstractmethod
@@ -22,12 +22,12 @@ try:  # hashlib itself would load OpenSSL, which costs an enqueue a tenth of its
 except ImportError:
     from hashlib import blake2b
 
-# A commit that need not wait for the disk is synced when the last sync is so long ago.
+# A commit that is not durable is synced nevertheless if the last sync was this long ago.
 SYNC_SECONDS = 0.1
-USE_MILLIS = 86_400_000  # when an environment was last used is written down once in so long
+USE_MILLIS = 86_400_000  # how often an environment's used_at is updated at most
 NOTHING = dict.fromkeys(TOTALS, 0)
 
-TRIES = 10  # of what collides
+TRIES = 10  # of a transaction that collides
 
 # How the counters of each queue change.
 Counts = defaultdict[str, dict[str, int]]
@@ -40,7 +40,7 @@ class Collision(StorageError):
 
 
 def insistent(change: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Try again what was rolled back by a collision."""
+    """Retry a transaction that a collision rolled back."""
 
     @wraps(change)
     def insist(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -59,18 +59,18 @@ def no_counts() -> Counts:
 
 
 class Moment(NamedTuple):
-    """When a transaction happens, by both clocks, and the rule that ranks by them."""
+    """When a transaction happens, as time and as tick, and the aging rule that computes ranks from them."""
 
     now: Millis
     tick: int
-    due: Millis | None  # when the next job's time comes
+    due: Millis | None  # when the next job is due
     aging: Aging
 
 
 class Transaction:
     """One transaction, entered with the moment at which it happens; an exception rolls it back.
 
-    A class and not a generator with @contextmanager, which would cost every job more.
+    A class, because a generator with @contextmanager would take more time for every job.
     """
 
     __slots__ = ("_durable", "_storage")
@@ -111,7 +111,7 @@ class Transaction:
 class Transactions(Reader):
     SHARDS: ClassVar[int] = 1  # of the counters
     shard = 0  # the one that this connection counts in
-    entered = 0  # how many jobs enter the line in this transaction, for so many workers to be woken after it
+    entered = 0  # jobs that enter the line in this transaction; as many workers are woken after it
     _is_synced = True
     _synced_at = 0.0
     _unsynced_since: float | None = None
@@ -120,14 +120,14 @@ class Transactions(Reader):
 
     @abstractmethod
     def run_many(self, query: str, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Execute a named query once a row, and return how many rows of the table it changed."""
+        """Execute a named query once per row, and return how many rows of the table it changed."""
 
     @abstractmethod
     def begin(self, durable: bool) -> None:
-        """Begin a transaction in which this connection alone may write.
+        """Begin a transaction that may write.
 
-        A durable one is on disk when it is committed; the others are within 0.2 s, if `heartbeat` is called when they
-        have been unsynced for 0.1 s.
+        A durable one is on disk when it is committed. The others are on disk within 0.2 s, if `heartbeat` is called
+        when they have been unsynced for 0.1 s.
         """
 
     @abstractmethod
@@ -138,24 +138,24 @@ class Transactions(Reader):
 
     @abstractmethod
     def alone(self) -> AbstractContextManager[object]:
-        """Nobody else is in a transaction meanwhile."""
+        """A context whose transaction excludes all other transactions."""
 
     @abstractmethod
     def statement(self, sql: str, parameters: Mapping[str, Any]) -> Any:
-        """Execute what was written for one table, whichever, and return its cursor."""
+        """Execute a generated statement, and return its cursor."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None: ...
 
     @abstractmethod
     def new_numbers(self, jobs: int) -> tuple[int, Sequence[int]]:
-        """One enqueue of so many jobs happens: its tick, and a number for each job."""
+        """Count one enqueue of this many jobs: return its tick, and a number for each job."""
 
     @abstractmethod
     def next_number(self) -> int: ...
 
     def wake(self, jobs: int) -> None:
-        """Tell sleeping workers that there is work for so many of them; where they notice by themselves, nothing."""
+        """Wake this many sleeping workers; there is nothing to do where workers notice commits by themselves."""
 
     # --- transactions, the clock, the counters ---
 
@@ -167,12 +167,12 @@ class Transactions(Reader):
         return Transaction(self, durable)
 
     def undo(self) -> None:
-        self._settings = self._clock_offset = None  # what was read or written inside
+        self._settings = self._clock_offset = None  # they may stem from this transaction
         self.rollback()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is read meanwhile is as it was at one moment, and nobody waits for it."""
+        """All reads in this context see one moment; writers do not wait for it."""
         self.run("snapshot")
         try:
             yield
@@ -181,7 +181,7 @@ class Transactions(Reader):
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """One transaction beside which there is no other; also where the queue is closed."""
+        """A transaction that excludes all others; it works on a closed queue, too."""
         with self.alone():
             self.begin(durable=True)
             try:
@@ -194,7 +194,7 @@ class Transactions(Reader):
                 self._settings = None
 
     def must_sync(self, durable: bool) -> bool:
-        """Whether a transaction that begins now is to be on disk when it is committed."""
+        """Whether the commit of a transaction that begins now must be synced to disk."""
         self._is_synced = durable or time.monotonic() - self._synced_at >= SYNC_SECONDS
         return self._is_synced
 
@@ -205,7 +205,7 @@ class Transactions(Reader):
             self._unsynced_since = time.monotonic()
 
     def unsynced_seconds(self) -> float:
-        """For how long commits have been waiting to be brought to the disk; 0 when none is."""
+        """For how long there have been commits that are not synced to disk; 0 if there are none."""
         return 0.0 if self._unsynced_since is None else time.monotonic() - self._unsynced_since
 
     def moment(self) -> Moment:
@@ -217,7 +217,7 @@ class Transactions(Reader):
         return Moment(now, tick, due, self.known_settings.aging_rule)
 
     def _compare_clocks(self, offset: Millis) -> None:
-        """Mend what is stored if the clock was set since anybody last looked, in this start of the machine."""
+        """Shift the stored times if the clock was set since any process last checked it since the machine's boot."""
         seen = self.meta().get("clock", "").rpartition(" ")
         if seen[0] == self.boot_id:
             delta = offset - int(seen[2])
@@ -230,12 +230,12 @@ class Transactions(Reader):
         self._clock_offset = offset
 
     def clock_was_set(self) -> bool:
-        """Whether the clock was set since this connection's last transaction; the next one mends what is stored."""
+        """Whether the clock was set since this connection's last transaction; the next one shifts the stored times."""
         offset = self.clock.now() - self.clock.steady()
         return self._clock_offset is not None and abs(offset - self._clock_offset) > STEP
 
     def keep_environment(self, environment: Mapping[str, str] | None, now: Millis) -> str | None:
-        """Store an environment unless it is there; its hash, by which a job names it."""
+        """Store an environment unless it is stored already; return its hash, by which jobs refer to it."""
         if environment is None:
             return None
         text = self.machine + ascii(sorted(environment.items()))
@@ -249,15 +249,15 @@ class Transactions(Reader):
         return hash
 
     def latest_use(self, now: Millis) -> Millis:
-        """When an environment is used that is used now: never before another was, also where the clock was set back."""
+        """The used_at for an environment used now: never before any stored one, even if the clock was set back."""
         return max(now, self.one("latest_use") or 0)
 
     def _count(self, counts: Counts) -> None:
-        for queue in sorted(counts):  # in one order, so that two who count do not wait for each other
+        for queue in sorted(counts):  # one lock order, so that two transactions do not deadlock
             self.run("count", queue=queue, shard=self.shard, **counts[queue])
 
     def go_on_after(self, tick: int, seq: int, totals: Mapping[str, Mapping[str, int]]) -> None:
-        """Count on from where another database has stopped."""
+        """Continue the counters from another database's values."""
         self.run("set_counters", tick=tick, seq=seq)
         for queue in totals:
             self.add_totals(queue)
@@ -269,13 +269,13 @@ class Transactions(Reader):
         self._count(counts)
 
     def add_totals(self, queue: str) -> None:
-        """Counters of its own; those that it has go on."""
+        """Create a queue's counters; existing ones keep their values."""
         self.run_many("add_totals", [dict(queue=queue, shard=shard) for shard in range(self.SHARDS)])
 
     # --- settings ---
 
     def set_setting(self, name: str, value: str | None) -> None:
-        """Set a checked value, or go back to the default; a new aging rule ranks the line anew."""
+        """Set a checked value, or go back to the default; a new aging rule re-ranks the line."""
         with self.transaction() as moment:
             before = self.settings()
             if value is None:

@@ -1,4 +1,4 @@
-"""Ways through the jobs: along which index, from where on, and the cursor by which somebody goes on there."""
+"""Ways through the jobs: along which index, from which place, and the cursor of the next page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOWEST = -(2**63)
 
 
 class Way(NamedTuple):
-    """A way through the jobs along an index: the query, what it goes by besides the job's number, where it begins."""
+    """A way through the jobs along an index: the query, the number at which it starts, and the sort key beside it."""
 
     query: str
     start: int
@@ -43,7 +43,7 @@ def ways_to(state: State | None, label: str | None, queue: str | None) -> list[W
 
 
 def cursor_after(job: Job, state: State | None, label: str | None, queue: str | None) -> str:
-    """Where to go on after this job, on the way to jobs of this state, label and queue."""
+    """The cursor after this job, in a listing of jobs of this state, label and queue."""
     ways = ways_to(state, label, queue)
     number = 0
     if ways is WAITING and job.rank is None:
@@ -52,7 +52,7 @@ def cursor_after(job: Job, state: State | None, label: str | None, queue: str | 
 
 
 def place_of(cursor: str, ways: Sequence[Way]) -> tuple[int, int, int]:
-    """Which way, and where on it."""
+    """The index of the way, and the key and the job's number at which to go on."""
     try:
         number, key, seq = map(int, cursor.split(":"))
         if not 0 <= number < len(ways) or not LOWEST <= min(key, seq) <= max(key, seq) <= AFTER_ALL_JOBS:
