@@ -1,10 +1,10 @@
-"""The command line: parse, call one thing, print. This is where it begins and ends."""
+"""The command line: parse, call one thing, print. Here are its entry point and its error handling."""
 
 from __future__ import annotations
 
 import gc
 
-gc.disable()  # nothing here lives long enough for a collection to pay
+gc.disable()  # a command is too short-lived for garbage collection to pay off
 
 import os
 import sys
@@ -17,9 +17,9 @@ from queuectl.errors import QueueError
 def main() -> NoReturn:
     """Run the command line, and turn every error into one line."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as we live
-        # A console that cannot show a letter is no reason to fail, and what a job printed keeps its line ends.
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process exits
+        # Replace letters that the console cannot show instead of failing; keep the line ends of a job's output.
         getattr(sys, name).reconfigure(errors="replace", newline="\n")
     try:
         code = call(sys.argv[1:])
@@ -34,7 +34,7 @@ def main() -> NoReturn:
 
 def call(arguments: list[str]) -> int:
     if len(arguments) == 2 and arguments[0] == "enqueue" and not arguments[1].startswith("-"):
-        # The plainest call, and the one that scripts make by the thousand: loading Click would double its time.
+        # The simplest call, which scripts make by the thousand: loading Click would double its time.
         from queuectl.cli.hand_in import hand_in_one
 
         hand_in_one(arguments[1])
@@ -57,17 +57,17 @@ def report(error: BaseException) -> int:
         line = f"{error.filename or 'queuectl'}: {error.strerror or error}"
     else:
         line = f"Something unforeseen: {error!r}. Run it again as queuectl --debug …, and report what it says"
-    with suppress(OSError):  # it may be the very thing that has failed
+    with suppress(OSError):  # stdout itself may be what has failed
         sys.stdout.flush()
     sys.stderr.write(f"Error: {' '.join(line.split())}\n")
     return code
 
 
 def leave(code: int) -> NoReturn:
-    """Exit without taking the interpreter apart, which would be a seventh of an enqueue; all is committed by now."""
+    """Exit without the interpreter's shutdown, which takes a seventh of an enqueue's time; all is committed by now."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
         code = code or 1
-    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has exit codes that C takes for negative
+    os._exit(code if code < 1 << 31 else code - (1 << 32))  # Windows has exit codes that exceed a signed C int

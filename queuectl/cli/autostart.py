@@ -1,4 +1,4 @@
-"""`worker autostart`: workers that are there whenever the user is."""
+"""`worker autostart`: workers that start when the user logs on."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def autostart() -> None:
 @autostart.command()
 @click.option("--count", type=click.IntRange(1, 1000), help="How many in all; the setting worker_count if not given.")
 def enable(count: int | None) -> None:
-    """From the next logon on, have workers start by themselves.
+    """Start workers at every logon, from the next one on.
 
-    As many as are missing are started: those that run already count.
+    Workers that already run count: only the missing ones are started.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def enable(count: int | None) -> None:
 
 @autostart.command()
 def disable() -> None:
-    """No longer start workers at logon; those that run go on.
+    """Stop starting workers at logon; workers that already run go on.
 
     \b
     Example:
@@ -60,7 +60,7 @@ def disable() -> None:
 @autostart.command()
 @json_option
 def status(as_json: bool) -> None:
-    """What starts at logon, and whether it still fits.
+    """Show what starts at logon, and whether it is up to date.
 
     \b
     Example:

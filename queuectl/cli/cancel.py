@@ -1,4 +1,4 @@
-"""`cancel`: a job that waits at once, a job that runs once its processes are dead."""
+"""`cancel`: a waiting job is cancelled at once, a running job once its processes are dead."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from queuectl.queue import Queue
 def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
     """Cancel jobs: waiting ones at once, running ones by ending all their processes.
 
-    Jobs that wait for a cancelled one are cancelled with it, unless they were to run whatever its end.
+    Jobs that wait for a cancelled one are cancelled with it, unless they were added with --after-any.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def cancel(job_ids: tuple[str, ...], reason: str, **options: Any) -> None:
 
 
 class Ending:
-    """Cancels, and counts apart the jobs that run: they are cancelled once their processes are dead."""
+    """Cancels jobs, and counts running ones separately: they are cancelled only once their processes are dead."""
 
     def __init__(self, queue: Queue, reason: str) -> None:
         self._queue = queue
@@ -66,7 +66,7 @@ class Ending:
         return changed
 
     def report(self, total: int) -> str:
-        """With those that waited for a cancelled one."""
+        """The closing line; `total` includes dependents that were cancelled, too."""
         ended = total - self._ending
         being = f"{self._ending:,} {'is' if self._ending == 1 else 'are'} being ended"
         if not self._ending:

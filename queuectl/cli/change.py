@@ -1,4 +1,4 @@
-"""`retry`, `delete`, `purge`, `edit` and `promote`: what becomes of jobs that are there."""
+"""`retry`, `delete`, `purge`, `edit` and `promote`: change stored jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from queuectl.storage import Added
 def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
     """Put jobs that have ended back in line, as if they were new; what their tries printed is kept.
 
-    A job that once waited for others waits again for those of them that have not ended, or are retried with it.
+    A job that once waited for other jobs waits again for those that have not ended or are retried with it.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def retry(job_ids: tuple[str, ...], all_failed: bool, **options: Any) -> None:
 def delete(job_ids: tuple[str, ...], **options: Any) -> None:
     """Delete jobs that do not run, with their history and logs.
 
-    Jobs that wait for a deleted one that has not ended are cancelled, unless they were to run whatever its end.
+    If a deleted job had not ended, jobs that wait for it are cancelled, unless they were added with --after-any.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def delete(job_ids: tuple[str, ...], **options: Any) -> None:
 def purge(job_ids: tuple[str, ...], **options: Any) -> None:
     """Delete jobs that have ended, with their history and logs: all of them, or those that are selected.
 
-    Workers are not held up. To have it done by itself: queuectl config set keep-completed 30d
+    Workers go on meanwhile. To purge automatically: queuectl config set keep-completed 30d
 
     \b
     Examples:
@@ -108,11 +108,11 @@ def purge(job_ids: tuple[str, ...], **options: Any) -> None:
 @click.argument("command", nargs=-1)
 @describing
 @timing
-@click.option("--unset-env", multiple=True, metavar="KEY", help="Take out a variable that --env set; repeatable.")
+@click.option("--unset-env", multiple=True, metavar="KEY", help="Remove a variable that --env set; repeatable.")
 def edit(job_id: str, command: tuple[str, ...], line: str | None, unset_env: tuple[str, ...], **options: Any) -> None:
     """Change a job that waits: its command, priority, times and limits.
 
-    What is not named stays as it is, also the variables that --env does not name. --delay 0 lets it run now.
+    Everything else stays as it is, including variables that --env does not name. --delay 0 lets the job run now.
 
     \b
     Examples:

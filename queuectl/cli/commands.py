@@ -1,4 +1,4 @@
-"""Every command, by its name: a command's file is loaded only when the command is called. And Click's own errors."""
+"""Every command by its name: a command's module is loaded only when it is called. Also translates Click's errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = {
     "demo": "queuectl.cli.demo:demo",
 }
 
-# What the list of commands says, where the first sentence of a command's help is too long for a line of it.
+# Summaries for the list of commands, where the first sentence of a command's help is too long for one line.
 SUMMARIES = {
     "run": "Run a command through the queue, and show its output.",
     "list": "The newest jobs, or those that are selected.",
@@ -60,10 +60,10 @@ SUMMARIES = {
     "dlq purge": "Delete every dead job, or those of a queue.",
     "dlq retry": "Put dead jobs back in line.",
     "db backup": "Copy a live SQLite queue to a file.",
-    "db check": "Whether the queue is sound.",
+    "db check": "Check the queue for errors.",
 }
 
-# Set by a shell's script (see completion.py) when it asks what could stand at the cursor.
+# Set by a shell's script (see completion.py) when it asks for completions.
 COMPLETING = "_QUEUECTL_COMPLETE"
 
 # What Click raises where a group is called without a command; before 8.2 it printed the help by itself.
@@ -120,7 +120,7 @@ def cli(context: click.Context, debug: bool) -> None:
 
 
 def call(arguments: list[str]) -> int:
-    """Run a command; its exit code."""
+    """Run a command and return its exit code."""
     if COMPLETING in os.environ:
         from queuectl.cli.completion import answer
 
@@ -151,5 +151,5 @@ def call(arguments: list[str]) -> int:
 
 
 def takes_program(command: click.Command) -> bool:
-    """Whether a program and its arguments may follow."""
+    """Whether the command takes a program and its arguments."""
     return any(isinstance(found, click.Argument) and found.name == "command" for found in command.params)

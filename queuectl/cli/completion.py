@@ -1,6 +1,6 @@
-"""`completion`: what a shell runs to complete queuectl's commands, and what it is answered, live.
+"""`completion`: the script with which a shell completes queuectl's commands, and the answers that the script gets.
 
-Whoever asks is about to type: an answer is quick, silent, and makes nothing, not even a home.
+The user is about to type: an answer must be quick and silent, and it creates nothing, not even a home directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_HELP = 60
 WAITING = (State.PENDING, State.FAILED)
 OPEN = (State.PROCESSING, *WAITING)
 ENDED = tuple(state for state in State if state.has_ended)
-# Which jobs a command can do something to; the others can be looked at, whatever their state.
+# The states of the jobs that a command can change; all other commands take jobs in any state.
 STATES: dict[str, tuple[State, ...]] = {
     "cancel": OPEN,
     "wait": OPEN,
@@ -76,12 +76,12 @@ def completion(shell: str) -> None:
       source <(queuectl completion bash)
       queuectl completion powershell | Out-String | Invoke-Expression
     """
-    # Not the class's own: bash's would look for a bash, and complain where there is none.
+    # Not the subclass's own source(): the one for bash looks for a bash, and complains if there is none.
     click.echo(ShellComplete.source(of(shell)))
 
 
 class PowerShellComplete(ShellComplete):
-    """A shell that Click does not know; files it completes by itself, where it is answered nothing."""
+    """PowerShell, which Click does not support. It completes file names by itself if it gets no answer."""
 
     name = "powershell"
     source_template = POWERSHELL
@@ -107,22 +107,22 @@ def of(shell: str) -> ShellComplete:
 
 
 def answer() -> int:
-    """Print what could stand at the cursor, for the shell that asks."""
+    """Print the completions for the shell that asks."""
     shell = os.environ[COMPLETING].partition("_")[0]
     if shell not in SHELLS:
         return 1
-    with suppress(Exception):  # nobody asked for an error message in the middle of a line
+    with suppress(Exception):  # an error message would appear in the line that the user types
         click.echo(of(shell).complete())
     return 0
 
 
-# --- what is live ---
+# --- values from the queue ---
 
 Offer = Callable[[click.Context, str], Iterable[CompletionItem]]
 
 
 class Live(click.types.StringParamType):
-    """A parameter whose values are found by asking."""
+    """A parameter whose values are looked up when the shell asks."""
 
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
@@ -141,7 +141,7 @@ def queue_that_is_there() -> Queue | None:
 
 
 def jobs(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
-    """The newest jobs that the command can do something to, and some older ones by the beginning of their ids."""
+    """The newest jobs that the command can be used on, and some older ones by the beginning of their ids."""
     queue = queue_that_is_there()
     if queue is None:
         return
@@ -195,21 +195,21 @@ def schedules(context: click.Context, incomplete: str) -> Iterator[CompletionIte
 
 
 def names(context: click.Context, incomplete: str) -> Iterable[CompletionItem]:
-    """Those of the group that the command belongs to; one that is still to be made has none yet."""
+    """The names of queues or schedules, by the command's group; `add` takes a new name, so it gets none."""
     group, _, command = context.command_path.partition(" ")[2].partition(" ")
     offer = NAMES.get(group)
     return () if offer is None or command == "add" else offer(context, incomplete)
 
 
 def settings(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
-    """By the names with dashes where somebody has begun to write them so."""
+    """The names of the settings, with dashes if the user has typed a dash."""
     dashed = "-" in incomplete
     for name, meaning in MEANINGS.items():
         yield CompletionItem(name.replace("_", "-") if dashed else name, help=meaning)
 
 
 def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
-    """What the setting is now, what it is by default, and what is often wanted."""
+    """The setting's current value, its default, and common values."""
     name = canonical(context.params["key"])
     queue = queue_that_is_there()
     now = [str(queue.all_settings()[name])] if queue else []
@@ -219,7 +219,7 @@ def values(context: click.Context, incomplete: str) -> Iterator[CompletionItem]:
 
 
 NAMES: dict[str, Offer] = {"queue": queues, "schedule": schedules}
-# By the name of the parameter, so that a new command is completed without doing anything for it.
+# By the name of the parameter, so that a new command is completed without further code.
 TYPES: dict[str, Any] = {
     **dict.fromkeys(("job_id", "job_ids", "depends_on", "after_any", "after_failed"), Live(jobs)),
     "label": Live(labels),
@@ -236,7 +236,7 @@ TYPES: dict[str, Any] = {
 
 
 def make_live(command: click.Command) -> None:
-    """Let the parameters of a command, and of those that are under it, be completed by what there is."""
+    """Complete the parameters of a command and its subcommands with values from the queue."""
     for param in command.params:
         if param.name in TYPES and isinstance(param.type, click.types.StringParamType):
             param.type = TYPES[param.name]

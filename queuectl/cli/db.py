@@ -19,7 +19,7 @@ from queuectl.database import VARIABLE, checked, masked
 from queuectl.moving import has_arrived, move, reopen
 from queuectl.queue import Queue
 
-PATIENCE_SECONDS = 5.0  # for what workers that were stopped leave behind
+PATIENCE_SECONDS = 5.0  # until the jobs that stopped workers left behind are put back
 
 
 @click.group()
@@ -38,12 +38,12 @@ def db() -> None:
 def move_queue(url: str, wait: bool) -> None:
     """Move the whole queue to another database, and use it there.
 
-    Jobs, their history and output, environments and settings go along; so do the numbers that are given next, and the
-    order of the line. First the queue here is closed: who still uses it is told where it went. Then everything is
-    copied, and both sides are compared; last of all this machine's setting `database` is changed. What was moved stays
-    where it was, closed.
+    Jobs, their history and output, environments and settings are moved, and so are the counter of job numbers and the
+    order of the line. First the old database is closed: every command that still uses it says where the queue went.
+    Then everything is copied and compared, and finally this machine's setting `database` is changed. The old database
+    stays where it is, closed.
 
-    If it is interrupted, the same command goes on where it stopped. To give it up: queuectl db reopen.
+    If the move is interrupted, the same command continues it. To give it up: queuectl db reopen.
 
     \b
     Examples:
@@ -71,9 +71,9 @@ def move_queue(url: str, wait: bool) -> None:
 @db.command("reopen")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def reopen_queue(yes: bool) -> None:
-    """Use a queue again that was closed to be moved.
+    """Open a queue again that `db move` has closed.
 
-    For a move that you give up, or when the database it went to is gone. What has happened there since is not here.
+    Use it to give up a move, or when the new database is gone. Changes in the new database are not copied back.
 
     \b
     Example:
@@ -91,10 +91,10 @@ def reopen_queue(yes: bool) -> None:
 @db.command()
 @json_option
 def check(as_json: bool) -> None:
-    """Whether the queue is sound: one line a problem, and exit code 1 if there is any.
+    """Check the queue for errors: one line for each problem, and exit code 1 if there is any.
 
-    It reads everything, and changes nothing: on a long queue that takes a while. Workers may go on meanwhile. Of
-    SQLite's file every page and every index is checked; on PostgreSQL only what queuectl keeps in it.
+    The check reads everything, which takes a while on a long queue, and changes nothing. Workers may go on meanwhile.
+    In an SQLite file every page and every index is checked; on PostgreSQL only the contents of queuectl's tables.
 
     \b
     Example:
@@ -133,7 +133,7 @@ def backup(path: str, overwrite: bool) -> None:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, for who looks at it."""
+    """A progress bar on stderr, if that is a terminal."""
     with ExitStack() as drawn:
         bars: list[Any] = []
 

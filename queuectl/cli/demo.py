@@ -25,7 +25,7 @@ from queuectl.worker_manager import WorkerManager
 
 LONGEST_VIEW_SECONDS = 8.0
 INTERRUPTED = 130
-# What the jobs run: it takes a moment and says so, or fails the first time.
+# The program of the jobs: it takes a moment and prints its steps; `shaky` fails the first time.
 WORK = """\
 import os, sys, time
 name, seconds = sys.argv[1], float(sys.argv[2])
@@ -73,7 +73,7 @@ def demo() -> None:
         for remark, lines in JOBS.items():
             say(remark)
             for line in lines:
-                with redirect_stderr(io.StringIO()):  # what it says of the place in line would be said ten times
+                with redirect_stderr(io.StringIO()):  # the note on the place in line would appear ten times
                     step("enqueue " + line.format(python=python))
         say("priority + waiting_time is the effective priority; every enqueue earns those who wait a point")
         for line in BEFORE:
@@ -104,7 +104,7 @@ def step(line: str) -> None:
 
 
 def look_on(queue: Queue) -> None:
-    """The live view where it can be drawn, until only what is scheduled is left."""
+    """Show the live view if the terminal can draw it, until only the scheduled job is left."""
     if not can_watch():
         step("status")
         return
@@ -120,7 +120,7 @@ def look_on(queue: Queue) -> None:
 
 @contextmanager
 def temporary_queue() -> Iterator[Queue]:
-    """A queue of its own, with what its jobs run; its workers are stopped and its files removed however this ends."""
+    """A temporary queue with the program of its jobs; workers are stopped and files removed however the demo ends."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl+C
     before = os.getcwd()
     root = tempfile.mkdtemp(prefix="queuectl-demo-")
@@ -140,5 +140,5 @@ def temporary_queue() -> Iterator[Queue]:
             WorkerManager(queue.home, queue.storage).stop(0)
         queue.close()
         os.chdir(before)
-        gc.collect()  # closes what the commands had open, which Windows would not remove
+        gc.collect()  # closes the files that commands have opened: Windows cannot remove open files
         shutil.rmtree(root, ignore_errors=True)

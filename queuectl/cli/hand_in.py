@@ -1,4 +1,4 @@
-"""Handing in jobs: read them, store them, print their ids, and tell a person where they stand. Needs no Click."""
+"""Adding jobs: read them, store them, print their ids, and tell the user their place in line. Needs no Click."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from queuectl.storage import Added
 
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 NEEDS = ("depends_on", "after_any", "after_failed")
-MOST_NAMED = 5  # of the jobs that one waits for
+MOST_NAMED = 5  # ids in one message
 
 
 def hand_in_one(text: str) -> None:
-    """A line for the shell, or a JSON object, as it was typed and with nothing more said of it."""
+    """Enqueue a line for the shell, or a JSON object, as it was typed and without options."""
     queue = Queue()
     given = typed_object(text)
     announce(queue, queue.enqueue_all([{"command": text} if given is None else given], warn=tell))
 
 
 def announce(queue: Queue, added: list[Added]) -> None:
-    """The ids alone on stdout; on stderr what a person wants to know."""
+    """Print nothing but the ids on stdout; print notes for the user on stderr."""
     try:
         sys.stdout.write("".join(f"{job.id}\n" for job in added))
         sys.stdout.flush()
@@ -34,7 +34,7 @@ def announce(queue: Queue, added: list[Added]) -> None:
     except OSError as error:
         ids = ", ".join(job.id for job in added[:MOST_NAMED]) + (", …" if len(added) > MOST_NAMED else "")
         raise QueueError(f"Stored as {ids}, but this could not be printed: {error.strerror}") from error
-    with suppress(StorageError):  # it is stored, and that is what was asked for
+    with suppress(StorageError):  # the jobs are stored; a note that fails is no error
         tell_place(queue, added)
 
 
@@ -58,13 +58,13 @@ def enqueue_file(queue: Queue, path: str, defaults: dict[str, Any], strict: bool
 
 
 class Lines:
-    """The jobs of a file, one a line, with the number of the line that was read last."""
+    """The jobs of a file, one per line, with the number of the line that was read last."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.name = "stdin" if path == "-" else path
         self.number = 0
-        self.line_of: dict[Any, int] = {}  # by id; the last one, where it is there twice
+        self.line_of: dict[Any, int] = {}  # by id; the last line, if the id occurs twice
         self.waiting_for: dict[str, int] = {}  # by the id that a job on the line waits for
 
     def fields(self) -> Iterator[dict[str, Any]]:
@@ -82,7 +82,7 @@ class Lines:
         self.number = 0
 
     def _texts(self, file: IO[bytes]) -> Iterator[str]:
-        """Each line without the space around it: UTF-8, or UTF-16 with its mark, as PowerShell 5's `>` writes it."""
+        """Each line, stripped: UTF-8, or UTF-16 with a byte order mark, as PowerShell 5's `>` writes it."""
         import io
 
         mark = file.peek(2)[:2] if isinstance(file, io.BufferedReader) else b""
@@ -110,7 +110,7 @@ class Lines:
 
 
 def tell_place(queue: Queue, added: list[Added]) -> None:
-    """What a person wants to know, on stderr: the place in line, and whether anybody will do it."""
+    """Tell the user on stderr the place in line, and whether a worker will run the jobs."""
     from queuectl.liveness import available
 
     if not added:

@@ -31,8 +31,8 @@ SOON_MILLIS = 1_000
 def logs(job_id: str, following: bool, only_stderr: bool, attempt: int | None, lines: int | None) -> None:
     """What a job printed in its newest try, or prints right now; with -f in all its tries, until it has ended.
 
-    Where it was retried by hand, -f begins with the first try after that. What it wrote to stdout goes to stdout, and
-    the rest to stderr. What every try printed is kept until the job is deleted.
+    If the job was retried by hand, -f begins with the first try after that. The job's stdout goes to stdout, and its
+    stderr to stderr. The output of every try is kept until the job is deleted.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def logs(job_id: str, following: bool, only_stderr: bool, attempt: int | None, l
     newest = job.lease if attempt is None else lease_of(job, attempt)
     streams = sys.stdout.buffer, sys.stderr.buffer
     if only_stderr:
-        streams = open(os.devnull, "wb"), sys.stdout.buffer  # noqa: SIM115 - for as long as we live
+        streams = open(os.devnull, "wb"), sys.stdout.buffer  # noqa: SIM115 - open until the process exits
     if host := elsewhere(queue, job):
         click.echo(f"Job {job.id} runs on {host}: what it prints can be seen from here once it has ended.", err=True)
     if following:
@@ -61,7 +61,7 @@ def logs(job_id: str, following: bool, only_stderr: bool, attempt: int | None, l
 
 
 class Holdups:
-    """Tells, each time it is another one, what keeps a job from going on."""
+    """Tells the user what holds a job up, each time the reason changes."""
 
     def __init__(self, queue: Queue, job_id: str) -> None:
         self._queue = queue
@@ -76,7 +76,7 @@ class Holdups:
 
 
 def holdup(queue: Queue, job: Job) -> str | None:
-    """What keeps a job from going on, where that is more than its place in line."""
+    """What holds a job up, if it is more than its place in line."""
     if not job.is_waiting and job.state is not State.PROCESSING:
         return None
     storage = queue.storage

@@ -1,4 +1,4 @@
-"""`status`, `list`, `show` and `metrics`: look, and change nothing."""
+"""`status`, `list`, `show` and `metrics`: they only read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from queuectl.selection import Selection
 from queuectl.storage import Schedule
 from queuectl.times import Millis, clock_time, iso
 
-COMING_SHOWN = 5  # of what recurs
+COMING_SHOWN = 5  # schedules
 
 MOST_LISTED = 100_000
 
@@ -28,7 +28,7 @@ counting = click.IntRange(min=1, max=MOST_LISTED)
 
 
 def open_queue() -> Queue:
-    """The queue, to be looked at: also one that has moved, with a word about that."""
+    """Open the queue for reading; if it has moved, say so on stderr and go on."""
     queue = Queue()
     try:
         queue.storage.must_be_open()
@@ -59,7 +59,7 @@ def status(watching: bool, as_json: bool) -> None:
             raise InvalidInput("--watch is for people and --json for programs. Keep one of them")
         from queuectl.cli.watch import watch
 
-        with suppress(KeyboardInterrupt):  # the way to leave it
+        with suppress(KeyboardInterrupt):  # Ctrl+C ends the view
             watch(queue)
         return
     counts, standings = queue.status()
@@ -99,7 +99,7 @@ def status(watching: bool, as_json: bool) -> None:
 @click.option("--limit", type=counting, default=20, show_default=True, help="How many.")
 @json_option
 def list_jobs(job_ids: tuple[str, ...], limit: int, as_json: bool, **options: Any) -> None:
-    """The newest jobs, newest first; --state pending: in the order in which they will run. Or those that are named.
+    """List jobs, newest first; with --state pending in the order in which they will run; or the named jobs only.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ def list_jobs(job_ids: tuple[str, ...], limit: int, as_json: bool, **options: An
     wanted = ids_or(job_ids, options, needs_one=False)
     if job_ids:
         jobs = queue.storage.aged([*queue.named(job_ids)])
-    else:  # and one more than is shown: whether there are more
+    else:  # one more than is shown, to know whether there are more
         jobs = [job for page in queue.find_all(wanted, limit + 1) for job in page]
     has_more, jobs = not job_ids and len(jobs) > limit, jobs if job_ids else jobs[:limit]
     expected = forecast_of(queue.storage, jobs)

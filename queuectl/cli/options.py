@@ -25,20 +25,20 @@ def all_of(*options: Callable[[Function], Function]) -> Callable[[Function], Fun
     return decorate
 
 
-# What every job has, also one that recurs. JSON takes the same names as keys; they are checked where JSON is.
+# The options of every job, recurring ones included. JSON has the same names as keys, and the same checks.
 describing = all_of(
-    click.option("--command", "line", help="The command line, for those who would rather name it."),
+    click.option("--command", "line", help="The command line, as an option instead of an argument."),
     click.option("-p", "--priority", type=int, help="1 to 10; higher is sooner."),
     click.option("--max-retries", type=int, help="Tries after the first."),
     click.option("--timeout", type=int, help="Seconds for one run; 0 is no limit."),
-    click.option("--backoff-base", type=float, help="After failure n it waits BASE ** n seconds."),
-    click.option("--jitter", type=float, help="Up to this part of the wait is added to it by chance; 0 to 1."),
+    click.option("--backoff-base", type=float, help="After failure n the job waits BASE ** n seconds."),
+    click.option("--jitter", type=float, help="Add a random part of the wait to it, up to this share; 0 to 1."),
     click.option("--no-retry-on", metavar="CODES", help="Exit codes that are not retried, e.g. 2,64."),
-    click.option("--no-rerun", is_flag=True, default=None, help="Never start it twice, however it ends."),
+    click.option("--no-rerun", is_flag=True, default=None, help="Never start the job twice, however its run ends."),
     click.option("--cwd", help="The directory to run in, instead of this one."),
     click.option("--shell", help="What runs the line: cmd, powershell, pwsh, bash; or none: it runs directly."),
     click.option("--env", multiple=True, metavar="KEY=VALUE", help="Set a variable; repeatable."),
-    click.option("--queue", metavar="NAME", help="The queue to stand in, instead of the default one."),
+    click.option("--queue", metavar="NAME", help="The queue for the job, instead of the default one."),
     click.option("--label", metavar="TEXT", help="A word to select it by."),
 )
 
@@ -48,8 +48,8 @@ timing = all_of(
 )
 
 adding = all_of(
-    click.option("--unique", metavar="KEY", help="Not while another job with this key waits or runs."),
-    click.option("--strict", is_flag=True, help="Refuse what would only be warned of."),
+    click.option("--unique", metavar="KEY", help="Add the job only if no other job with this key waits or runs."),
+    click.option("--strict", is_flag=True, help="Treat warnings as errors, and store nothing."),
 )
 
 # The options of `enqueue` and `run`.

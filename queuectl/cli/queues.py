@@ -19,7 +19,7 @@ HIGHEST_LIMIT = 100_000
 
 @click.group()
 def queue() -> None:
-    """Named queues: how many of a queue's jobs run at once, how many start in a time, and pauses.
+    """Named queues: how many of a queue's jobs run at once, how many start per time, and pauses.
 
     \b
     Example:
@@ -29,7 +29,7 @@ def queue() -> None:
 
 limits = all_of(
     click.option("--limit", metavar="N", help="How many may run at once, over all machines; none: any number."),
-    click.option("--rate", help="How many may start in a time, e.g. 10/s, 100/m, 5/h; none: any number."),
+    click.option("--rate", help="How many may start per time, e.g. 10/s, 100/m, 5/h; none: any number."),
 )
 
 
@@ -106,7 +106,7 @@ def resume(name: str) -> None:
 @queue.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Take away a queue in which nothing waits or runs.
+    """Remove a queue in which no job waits or runs.
 
     \b
     Example:

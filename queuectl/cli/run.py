@@ -1,4 +1,4 @@
-"""`run`: enqueue, and show what the job prints, as it comes."""
+"""`run`: enqueue a job, and show its output as it comes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from queuectl.worker_manager import StartFailed, WorkerManager
 def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any) -> None:
     """Run a command through the queue, show its output as it comes, and exit with its exit code.
 
-    It is tried once unless --max-retries says otherwise. A worker is started if none takes the job: if none is running,
-    or those that are were told to stop. Where the worker dies while the job waits, another is started; where somebody
-    stops it then, none is, and `run` says so and goes on waiting. Ctrl+C leaves the job running.
+    The command is tried once unless --max-retries says otherwise. A worker is started if none is there for the job: if
+    no worker is running, or all were told to stop. If the worker dies while the job waits, another one is started; if a
+    user stops the worker, none is started, and `run` says so and goes on waiting. Ctrl+C leaves the job running.
 
     \b
     Example:
@@ -49,13 +49,13 @@ def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any
 
 
 class Attendance:
-    """Sees to it that a worker is there for the job, and says what it waits for."""
+    """Makes sure that there is a worker for the job, and tells the user what the job waits for."""
 
     def __init__(self, queue: Queue, added: Added) -> None:
         self._storage = queue.storage
         self._added = added
         self._workers = WorkerManager(queue.home, queue.storage)
-        self._was_served: bool | None = None  # as a person was told
+        self._was_served: bool | None = None  # what the user was told last
 
     def begin(self) -> None:
         with self._starting():
@@ -63,7 +63,7 @@ class Attendance:
                 self._workers.start(1)
 
     def look(self) -> None:
-        """Once a second while the job has not ended."""
+        """Called once a second until the job has ended."""
         with self._starting():
             is_served = self._workers.replace_lost(self._added.queue)
         job = self._storage.glance(self._added.id)
@@ -82,7 +82,7 @@ class Attendance:
 
 
 def leave_with(job_id: str, until_end: Callable[[], Job]) -> NoReturn:
-    """Look on until the job has ended, and exit as it did."""
+    """Follow the job until it has ended, and exit with its exit code."""
     try:
         job = until_end()
     except KeyboardInterrupt:
@@ -91,14 +91,14 @@ def leave_with(job_id: str, until_end: Callable[[], Job]) -> NoReturn:
 
 
 def goes_on(job_id: str) -> NoReturn:
-    """Ctrl+C ends the looking, not the job."""
+    """Exit after Ctrl+C, which ends this command and not the job."""
     hint = f"To follow it: queuectl logs -f {job_id}. To cancel it: queuectl cancel {job_id}"
     click.echo(f"\nJob {job_id} goes on. {hint}", err=True)
     sys.exit(130)
 
 
 def exit_code(job: Job) -> int:
-    """The command's own; where it has none, 124 for a time limit and 1 for the rest, with the reason."""
+    """The command's exit code; without one, 124 for a time limit and 1 otherwise, with the reason on stderr."""
     if job.state is State.COMPLETED:
         return 0
     if job.exit_code is None:

@@ -1,4 +1,4 @@
-"""`schedule`: jobs that recur, by a cron line or every so often."""
+"""`schedule`: jobs that recur, by a cron line or at an interval."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def schedule() -> None:
 @click.argument("name")
 @click.argument("command", nargs=-1)
 @click.option("--cron", metavar="LINE", help="When: minute, hour, day, month, weekday.")
-@click.option("--every", metavar="DURATION", help="How often instead, e.g. 15m.")
+@click.option("--every", metavar="DURATION", help="The interval, instead of --cron, e.g. 15m.")
 @click.option("--tz", metavar="ZONE", help="The time zone of --cron, e.g. Europe/Berlin; yours if not given.")
 @click.option(
     "--missed",
     type=click.Choice([recurring.RUN_ONCE, recurring.SKIP]),
     default=recurring.RUN_ONCE,
     show_default=True,
-    help="What becomes of occurrences that no worker was up for.",
+    help="What to do about occurrences while no worker was up.",
 )
-@click.option("--overlap", is_flag=True, help="Also while the job of the last occurrence has not ended.")
+@click.option("--overlap", is_flag=True, help="Enqueue the job even if the last occurrence's job has not ended.")
 @describing
 @adding
 def add(
@@ -55,9 +55,9 @@ def add(
     strict: bool,
     **options: Any,
 ) -> None:
-    """Let a job recur.
+    """Add a recurring job.
 
-    A daily job comes once a day also when the clocks change.
+    A daily job is enqueued once a day, also when daylight saving time begins or ends.
 
     \b
     Examples:
@@ -134,7 +134,7 @@ def show(name: str, as_json: bool) -> None:
 @schedule.command()
 @click.argument("name")
 def pause(name: str) -> None:
-    """Stop a schedule from coming, until it is resumed.
+    """Pause a schedule until it is resumed.
 
     \b
     Example:
@@ -147,7 +147,7 @@ def pause(name: str) -> None:
 @schedule.command()
 @click.argument("name")
 def resume(name: str) -> None:
-    """Let a schedule come again.
+    """Resume a paused schedule.
 
     \b
     Example:
@@ -171,7 +171,7 @@ def run(name: str) -> None:
 @schedule.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Take a schedule away; the jobs that came of it stay.
+    """Remove a schedule; the jobs that it enqueued stay.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Which jobs a command is about: ids, or what they are; and the question before many are changed at once."""
+"""Which jobs a command is about, by ids or by selectors; and the question before many jobs are changed at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from queuectl.times import parse_duration
 
 MOST_COUNTED = 10_000
 MOST_SHOWN = 20
-PAUSE_SECONDS = 0.01  # between two batches, for the workers to come in between
+PAUSE_SECONDS = 0.01  # between two batches, so that workers get the database's lock
 PROGRESS_BATCHES = 20
 UNENDED = (State.PENDING, State.FAILED, State.PROCESSING)
 ENDED = (State.COMPLETED, State.DEAD, State.CANCELLED)
@@ -32,17 +32,17 @@ AT_REST = (*ENDED, State.PENDING, State.FAILED)
 job_ids_argument = click.argument("job_ids", metavar="[ID]...", nargs=-1)
 
 
-# Which jobs are meant.
+# The options that select jobs.
 without_state = all_of(
     click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
     click.option("--label", metavar="TEXT", help="Only jobs with this label."),
     click.option("--match", metavar="TEXT", help="Only jobs with this text in their command."),
-    click.option("--older-than", metavar="TIME", help="Only jobs that ended, or came, so long ago: 2h, 7d."),
+    click.option("--older-than", metavar="TIME", help="Only jobs that ended, or were added, this long ago: 2h, 7d."),
 )
 
 
 def selectors(states: Iterable[State]) -> Callable[[Function], Function]:
-    """What jobs are chosen by, where a command can do something to those in these states."""
+    """The options that select jobs, for a command that works on jobs in these states."""
     state = click.option(
         "--state",
         type=click.Choice([state.value for state in states], case_sensitive=False),
@@ -59,11 +59,11 @@ def only_one(context: click.Context, param: click.Parameter, values: Sequence[st
     return values[0] if values else None
 
 
-# For what changes many jobs at once.
+# The options of commands that change many jobs at once.
 asking = all_of(
-    click.option("--limit", type=click.IntRange(1, 1_000_000_000), help="So many at most."),
+    click.option("--limit", type=click.IntRange(1, 1_000_000_000), help="At most this many jobs."),
     click.option("--yes", is_flag=True, help="Do not ask."),
-    click.option("--dry-run", is_flag=True, help="Only show which jobs it would be."),
+    click.option("--dry-run", is_flag=True, help="Only show which jobs would be changed."),
 )
 
 
@@ -79,7 +79,7 @@ def selection(options: dict[str, Any]) -> Selection:
 
 
 def given(options: dict[str, Any], name: str) -> str | None:
-    """Text that a database can be asked for, and that does not stand for all jobs by mistake."""
+    """The option's checked text; blank text is refused, because it would select all jobs by mistake."""
     if options[name] is None:
         return None
     if not options[name].strip():
@@ -88,7 +88,7 @@ def given(options: dict[str, Any], name: str) -> str | None:
 
 
 def ids_or(job_ids: Sequence[str], options: dict[str, Any], needs_one: bool = True) -> Selection:
-    """What the selectors choose, where jobs are not named; both is refused, and so is neither where one is needed."""
+    """The selection of the options; refuse it together with ids and, if `needs_one`, neither of the two."""
     wanted = selection(options)
     is_selected = wanted != Selection() or options.get("limit") is not None
     if (job_ids and is_selected) or (needs_one and not (job_ids or is_selected)):
@@ -98,14 +98,14 @@ def ids_or(job_ids: Sequence[str], options: dict[str, Any], needs_one: bool = Tr
 
 
 def none(wanted: Selection) -> str:
-    """What is said where nothing was found."""
+    """The message if nothing was found."""
     if wanted != Selection(wanted.state):
         return "No such jobs."
     return f"No {wanted.state} jobs." if wanted.state else "No jobs."
 
 
 class Deed(NamedTuple):
-    """What is done to jobs, as a question and as an answer put it; and to which it cannot be done."""
+    """An action on jobs: its words in questions and answers, the states that it works on, and the check of a job."""
 
     verb: str
     done: str
@@ -113,7 +113,7 @@ class Deed(NamedTuple):
     many: str
     states: Sequence[State]
     refuse: Callable[[Job], None]
-    takes_along: str | None = None  # how the question puts it that jobs which wait for them are cancelled
+    takes_along: str | None = None  # the question's words for dependents that are cancelled
 
 
 CANCEL = Deed("Cancel", "cancelled", "was cancelled", "were cancelled", UNENDED, refuse_ended, "and")
@@ -121,22 +121,22 @@ RETRY = Deed("Retry", "retried", "is pending again", "are pending again", ENDED,
 DELETE = Deed("Delete", "deleted", "was deleted", "were deleted", AT_REST, refuse_running, "and cancel")
 PURGE = DELETE._replace(states=ENDED, refuse=partial(refuse_unended, done="purged"))
 
-# What does it to all jobs, which come a batch at a time; and says, a batch at a time, to how many it was done.
+# Changes jobs batch by batch, and yields for each batch how many jobs were changed.
 Change = Callable[[Iterator[Sequence[Job]]], Iterable[int]]
 
 
 def each(change: Callable[[Sequence[Job]], int]) -> Change:
-    """A batch as soon as it is found."""
+    """Change each batch as soon as it is found."""
     return lambda batches: map(change, batches)
 
 
 def retrying(queue: Queue) -> Change:
-    """Once all are found: who needs whom among them decides the order."""
+    """Retry the jobs once all are found: the dependencies between them decide the order."""
     return lambda batches: queue.retry_each(chain.from_iterable(batches))
 
 
 class Bulk:
-    """All jobs that are wanted, for something to be done to those to which it can be, a batch at a time."""
+    """An action on all selected jobs that are in a state it works on, batch by batch."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Bulk:
                     yield jobs
 
     def do(self, change: Change, report: Callable[[int], str] | None = None) -> None:
-        """Do it to all of them, after asking; or only show them."""
+        """Change all of them, after asking; with --dry-run only show them."""
         most = min(self.limit or MOST_COUNTED + 1, MOST_COUNTED + 1)
         found = {job.seq: job.dependents for batch in self.batches(most) for job in batch}
         others = self.queue.storage.doomed_with(found) if self.deed.takes_along else 0
@@ -206,7 +206,7 @@ def question(deed: Deed, count: str, found: int, behind: int) -> str:
 
 
 def show(deed: Deed, jobs: Sequence[Job], count: str, found: int, behind: int) -> None:
-    """Which jobs it would be, and how many others."""
+    """Show which jobs would be changed, and how many dependents would be cancelled."""
     click.echo(render.job_table(jobs))
     first = f"; these are the first {len(jobs)}" if found > len(jobs) else ""
     along = f", and {waiting(behind, found)} would be cancelled" if behind else ""
@@ -214,13 +214,13 @@ def show(deed: Deed, jobs: Sequence[Job], count: str, found: int, behind: int) -
 
 
 def waiting(behind: int, found: int) -> str:
-    """The jobs that wait for those that were found."""
+    """The words for the jobs that wait for those that were found."""
     many = f"{behind:,}{'+' * (behind >= MOST_BEHIND)} {'job that waits' if behind == 1 else 'jobs that wait'}"
     return f"{many} for {'it' if found == 1 else 'them'}"
 
 
 def deleting(queue: Queue) -> Change:
-    """Delete jobs, and say which logs had to stay."""
+    """Delete jobs, and warn of log files that could not be deleted."""
     return each(
         partial(
             queue.delete_all,
@@ -240,7 +240,7 @@ def ask(question: str) -> None:
 def chosen(
     queue: Queue, job_ids: Sequence[str], deed: Deed, options: dict[str, Any], needs_one: bool = True
 ) -> Bulk | None:
-    """What the selectors choose; None where the jobs are named by their ids, and something is to be done to them."""
+    """The action on the selected jobs; None if jobs are named by ids. With --dry-run, named jobs are shown here."""
     wanted = ids_or(job_ids, options, needs_one)
     if len(deed.states) == 1:
         wanted = wanted._replace(state=deed.states[0])
@@ -254,7 +254,7 @@ def chosen(
 
 
 def named(queue: Queue, job_ids: Sequence[str], deed: Deed) -> Sequence[Job]:
-    """The jobs of these ids, if it can be done to all of them."""
+    """The jobs with these ids; refused unless the action works on all of them."""
     jobs = queue.named(job_ids)
     for job in jobs:
         deed.refuse(job)
@@ -262,7 +262,7 @@ def named(queue: Queue, job_ids: Sequence[str], deed: Deed) -> Sequence[Job]:
 
 
 def behind(queue: Queue, jobs: Sequence[Job]) -> int:
-    """How many others wait for these, and are cancelled where these are cancelled or deleted."""
+    """How many other jobs wait for these, and are cancelled if these are cancelled or deleted."""
     return queue.storage.doomed_with({job.seq: job.dependents for job in jobs if not job.state.has_ended})
 
 
@@ -271,7 +271,7 @@ def tell_also(others: int, jobs: Sequence[Job]) -> None:
         click.echo(sentence(waiting(others, len(jobs)) + (" was" if others == 1 else " were") + " cancelled, too"))
 
 
-# --- the same to jobs that are named ---
+# --- jobs that are named by ids ---
 
 
 def retry_named(queue: Queue, job_ids: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""JSON as a person typed it, after a shell has had its way with the quotes.
+"""JSON as a user typed it, after the shell may have changed its quotes.
 
-What can be understood in one way only is taken. The rest is refused with what to write there instead, in the user's
-own words: PowerShell 5, and cmd.exe where single quotes are typed, take the double quotes out, and then nobody can tell
-where a command ends.
+Text with only one possible meaning is accepted. Other text is refused with a command line to use instead, made of the
+user's own values: PowerShell 5, and cmd.exe with single quotes, remove the double quotes, so that the end of a command
+cannot be found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from queuectl.errors import InvalidInput
 from queuectl.fields import CHECKS
 
-# A group of a shell's, `{ echo a; echo b; }`: a space after the brace, and an end of a command before the other one.
+# A group in a shell, `{ echo a; echo b; }`: a space after `{`, and the end of a command before `}`.
 GROUP = re.compile(r"\{\s.*[;&\n]\s*\}", re.DOTALL)
 NAMED = re.compile(r"""\{\s*("[^"]*"|'[^']*'|[\w-]+)\s*:""")
 FIELD = re.compile(rf"""[{{,]\s*["']?({"|".join(CHECKS)})["']?\s*:""")
@@ -36,7 +36,7 @@ def typed_object(text: str) -> dict[str, Any] | None:
 
 
 def unwrapped(text: str) -> str:
-    """Without the single quotes around it: cmd.exe knows none, and leaves them where they are."""
+    """The text without single quotes around it: cmd.exe does not treat them as quotes, and passes them on."""
     bare = text.strip()
     return bare[1:-1] if bare.startswith("'{") and bare.endswith("}'") else text
 
@@ -60,13 +60,13 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def from_pieces(pieces: tuple[str, ...]) -> dict[str, Any] | None:
-    """The object that a shell has taken apart at its spaces; None if this is a program with its arguments."""
+    """The object that the shell has split at its spaces; None if the pieces are a program and its arguments."""
     text = " ".join(pieces)
     return typed_object(text) if NAMED.match(text.removeprefix("'")) else None
 
 
 def refuse_pieces(arguments: list[str]) -> None:
-    """What was taken for a wrong option may be a piece of JSON that a shell has taken apart."""
+    """Explain a usage error whose wrong option may be a piece of JSON that the shell has split."""
     for place in range(len(arguments)):
         text = unwrapped(" ".join(arguments[place:]))
         if NAMED.match(text):
@@ -74,7 +74,7 @@ def refuse_pieces(arguments: list[str]) -> None:
 
 
 def advice(text: str) -> str:
-    """How to say the same where quotes get lost."""
+    """A command line with the same meaning that works where the shell removes quotes."""
     words = [f"--{name.replace('_', '-')} {quoted(value)}" for name, value in recognised(text).items()]
     line = " ".join(words or ["--id NAME", '--command "echo hi"'])
     return (
@@ -84,7 +84,7 @@ def advice(text: str) -> str:
 
 
 def recognised(text: str) -> dict[str, str]:
-    """What is still to be seen of a job in text that was JSON, if its command is."""
+    """The fields of a job that can still be recognised in broken JSON; none if the command cannot be."""
     found: dict[str, str] = {}
     places = list(FIELD.finditer(text))
     for place, after in zip(places, [*places[1:], None]):

@@ -1,4 +1,4 @@
-"""`wait`: until jobs have ended, with a bar that shows how far they are."""
+"""`wait`: wait until jobs have ended, with a progress bar."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ BAR = 24
 
 @click.command()
 @job_ids_argument
-@click.option("--all", "everything", is_flag=True, help="Every job, and those that come meanwhile.")
+@click.option("--all", "everything", is_flag=True, help="Every job, including jobs that are added meanwhile.")
 @selectors(UNENDED)
-@click.option("--limit", type=click.IntRange(1, 1_000_000_000), help="So many at most.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up then: exit code 124.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000_000), help="At most this many jobs.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Then give up, with exit code 124.")
 def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None, **options: Any) -> None:
     """Wait until jobs have ended: exit code 0 if all are completed, 1 if one is dead, was cancelled or was deleted.
 
-    A job that is purged once it has completed counts as completed. --queue alone is every job of that queue, also those
-    that come meanwhile; other selectors are the jobs that wait or run now.
+    A job that is purged after it has completed counts as completed. --queue alone waits for every job of that queue,
+    including jobs that are added meanwhile; other selectors mean the jobs that wait or run now.
 
     \b
     Examples:
@@ -74,7 +74,7 @@ def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None, **op
 
 
 def unended(queue: Queue, selected: Selection, limit: int | None) -> list[Job]:
-    """The jobs that are selected and wait or run, but for the one that waits itself."""
+    """The selected jobs that wait or run, except the job that runs this very command."""
     states = UNENDED if selected.state is None else [selected.state]
     pages = (page for state in states for page in queue.find_all(selected._replace(state=state), limit))
     own = own_number(queue.storage)
@@ -122,7 +122,7 @@ class Bar:
 
 
 def line(progress: Progress, seconds_left: float | None) -> str:
-    """How far it is: `[########----------------] 1 of 3 ended, 1 running, 1 waiting, ~12 s left`."""
+    """The progress in one line: `[########----------------] 1 of 3 ended, 1 running, 1 waiting, ~12 s left`."""
     total = progress.ended + progress.left
     full = BAR * progress.ended // total if total else BAR
     parts = [f"{progress.ended:,} of {total:,} ended"]

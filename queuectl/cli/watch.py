@@ -19,8 +19,8 @@ from queuectl.screen import draw, look
 from queuectl.shapes import queue_json
 from queuectl.storage import Storage
 
-SOONEST_SECONDS, LATEST_SECONDS = 0.25, 1.0  # between two drawings: the latter because ages are shown
-# A screen of its own, so that what was there comes back; and no cursor, which would jump about.
+SOONEST_SECONDS, LATEST_SECONDS = 0.25, 1.0  # between two drawings; the latest because the view shows ages
+# The alternate screen, so that the old content comes back; and no cursor, which would jump about.
 OPEN, CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, END_OF_LINE, END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
@@ -30,11 +30,11 @@ def can_watch() -> bool:
 
 
 def watch(queue: Queue, until: Callable[[], bool] = lambda: False) -> None:
-    """Until then, or for ever."""
+    """Show the live view until `until()` is true, or for ever."""
     if not can_watch():
         raise InvalidInput("--watch needs a terminal to draw on. Here use: queuectl status")
     storage = queue.storage
-    storage.wait(0)  # from here on it hears of every change
+    storage.wait(0)  # from here on the storage notices every change
     with screen():
         while not until():
             storage.changed()
@@ -45,7 +45,7 @@ def watch(queue: Queue, until: Callable[[], bool] = lambda: False) -> None:
 
 
 def pause(storage: Storage) -> None:
-    """Until something has changed."""
+    """Wait until something has changed, or until the latest time for the next drawing."""
     drawn_at = time.monotonic()
     time.sleep(SOONEST_SECONDS)
     while (left := drawn_at + LATEST_SECONDS - time.monotonic()) > 0 and not storage.changed():
@@ -53,7 +53,7 @@ def pause(storage: Storage) -> None:
 
 
 def show(lines: list[str]) -> None:
-    """Over what was there, in one piece: nothing is cleared first, so nothing flickers."""
+    """Draw over the old content, in one write: nothing is cleared first, so nothing flickers."""
     if os.environ.get("NO_COLOR"):
         lines = [click.unstyle(line) for line in lines]
     sys.stdout.write(HOME + f"{END_OF_LINE}\n".join(lines) + END_OF_LINE + END_OF_SCREEN)
@@ -62,7 +62,7 @@ def show(lines: list[str]) -> None:
 
 @contextmanager
 def screen() -> Iterator[None]:
-    """The terminal, which is again what it was however this ends."""
+    """Use the alternate screen, and restore the terminal however the view ends."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.stdout.write(OPEN)

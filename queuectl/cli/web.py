@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="0 is any free one.")
 @click.option("--open", "opening", is_flag=True, help="Open it in the browser.")
-@click.option("--allow-remote", is_flag=True, help="Let --host be an address that other machines reach.")
+@click.option("--allow-remote", is_flag=True, help="Allow a --host that other machines can reach.")
 @click.option("--read-only", is_flag=True, help="Only show: nothing can be changed from there.")
 def web(host: str, port: int, opening: bool, allow_remote: bool, read_only: bool) -> None:
     """Serve the dashboard, the REST API and the metrics, until Ctrl+C.
 
-    The address that it prints has a token in it. Whoever has that can run commands as you.
+    The printed address contains a token. Anyone who has the token can run commands as you.
 
     \b
     Examples:
@@ -33,7 +33,7 @@ def web(host: str, port: int, opening: bool, allow_remote: bool, read_only: bool
     from queuectl.web.server import serve
 
     queue = Queue()
-    queue.storage.settings()  # what keeps it from being used is said now
+    queue.storage.settings()  # an error that keeps the queue from being used is reported now
     queue.close()
     must_be_meant(Address(host, port), allow_remote)
     if allow_remote:

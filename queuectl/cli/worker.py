@@ -61,7 +61,7 @@ def start(count: int | None, foreground: bool, queues: tuple[str, ...]) -> None:
 
 
 def number(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """What is neither too small nor too large may still be none."""
+    """Refuse nan, which passes Click's check of the range."""
     if value is not None and isnan(value):
         raise click.BadParameter("nan is no number of seconds.")
     return value
@@ -115,7 +115,7 @@ def list_workers(as_json: bool) -> None:
 @worker.command()
 @json_option
 def health(as_json: bool) -> None:
-    """Whether all workers are well: exit code 1 if one is lost. That none is running is no fault.
+    """Check whether all workers are well: exit code 1 if one is lost. It is no error if no worker is running.
 
     \b
     Example:

@@ -72,7 +72,7 @@ class Acts(Queues):
         changes["event_cancelled"] += 1
 
     def _settle(self, seq: int, job_id: str, state: State, moment: Moment, counts: Counts) -> None:
-        """Pass a job's end on to its dependents: it meets their need or cancels them, and cancellations are passed on."""
+        """Pass a job's end on to its dependents: it meets their need or cancels them; cancellations are passed on."""
         ended = deque([(seq, job_id, state)])
         place = dict(moment.aging._asdict(), tick=moment.tick, now=moment.now)
         while ended:

@@ -1,1 +1,1 @@
-"""The dashboard, the REST API and the metrics: the queue over HTTP, for whoever has its token."""
+"""The dashboard, the REST API and the metrics: the queue over HTTP, for clients that have its token."""

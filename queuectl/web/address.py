@@ -1,4 +1,4 @@
-"""Where the dashboard is, and what lets one in: its address, its names, the token, and who serves it already."""
+"""The dashboard's address, the host names it answers to, its token, and the record of a running dashboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from queuectl.platforms import locked, start_time
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::")
-WAITING = 100  # connections that nobody has taken yet
+WAITING = 100  # connections that are not accepted yet
 IN_USE = {errno.EADDRINUSE, getattr(errno, "WSAEADDRINUSE", None), getattr(errno, "WSAEACCES", None)}
 
 
@@ -33,12 +33,12 @@ class Address(NamedTuple):
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def url(self, token: str) -> str:
-        """What lets a browser in."""
+        """The address that lets a browser in."""
         return f"{self.origin}/?token={token}"
 
     @property
     def names(self) -> set[str]:
-        """What a browser may call this server; any other name was made to point here by somebody else."""
+        """The host names that requests may use; any other name may be an attacker's that points to this machine."""
         names = {*LOOPBACK, self.host}
         if self.host in EVERYWHERE:
             import psutil
@@ -49,10 +49,10 @@ class Address(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What an address means to the network."""
+    """An address as the operating system resolves it."""
 
     family: int
-    address: Any  # as the family has it, its first part the host
+    address: Any  # in the family's format; its first part is the host
 
     @property
     def is_loopback(self) -> bool:
@@ -70,7 +70,7 @@ def place_of(address: Address) -> Place:
 
 
 def must_be_meant(address: Address, allow_remote: bool) -> None:
-    """Other machines are let in only by who says so."""
+    """Refuse an address that other machines can reach, unless --allow-remote is given."""
     if not allow_remote and not place_of(address).is_loopback:
         raise InvalidInput(
             f"--host {address.host} lets other machines in: whoever has the token can run commands as you, and it goes "
@@ -80,10 +80,10 @@ def must_be_meant(address: Address, allow_remote: bool) -> None:
 
 
 def listen(home: Home, address: Address) -> socket.socket:
-    """The socket to serve on; the port that it got is in its name."""
+    """The listening socket; getsockname() tells the port that it got."""
     place = place_of(address)
     listening = socket.socket(place.family, socket.SOCK_STREAM)
-    # On Windows the one would let two have the same port, and the other keeps anybody else from taking it.
+    # On Windows SO_REUSEADDR would let two programs share the port; SO_EXCLUSIVEADDRUSE prevents that.
     exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
     listening.setsockopt(socket.SOL_SOCKET, exclusive or socket.SO_REUSEADDR, 1)
     try:
@@ -108,12 +108,12 @@ def refused(home: Home, address: Address, error: OSError) -> str:
 
 
 def token_of(home: Home) -> str:
-    """The token of this queue, made on first use; whoever has it can do everything that its owner can."""
+    """The token of this queue, created on first use; anyone who has it can do everything that its owner can."""
     path = os.path.join(home.root, "web-token")
-    with locked(path + ".lock"):  # two who begin at once must agree
+    with locked(path + ".lock"):  # two dashboards that start at once must use one token
         with suppress(FileNotFoundError), open(path, encoding="ascii") as file:
             token = file.read().strip()
-            # One that others could read is nobody's secret any more. Windows's modes say nothing of that.
+            # A token that other users could read is replaced. On Windows the mode does not tell who can read a file.
             if token and (os.name == "nt" or not os.fstat(file.fileno()).st_mode & 0o077):
                 return token
         remove(path)
@@ -123,17 +123,17 @@ def token_of(home: Home) -> str:
     return token
 
 
-# --- who serves ---
+# --- the record of a running dashboard ---
 
 
 def tell_who_serves(home: Home, address: Address) -> None:
-    """For whoever starts a second one on the same port."""
+    """Record this dashboard, for a second one that is started on the same port."""
     entry = {**address._asdict(), "pid": os.getpid(), "start_time": start_time(os.getpid())}
     write_private(running_file(home), json.dumps(entry))
 
 
 def who_serves(home: Home) -> Address | None:
-    """A dashboard of this home that lives."""
+    """The address of this home's dashboard, if its process is alive."""
     with suppress(OSError, ValueError, KeyError, TypeError), open(running_file(home), encoding="utf-8") as file:
         entry = json.load(file)
         if start_time(int(entry["pid"])) == entry["start_time"] is not None:

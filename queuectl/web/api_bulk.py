@@ -1,4 +1,4 @@
-"""The REST API, changing many jobs: those of some ids, or a part of all that are selected, and where to go on."""
+"""The REST API that changes many jobs: those with given ids, or a part of a selection and a cursor for the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ in_bulk = Blueprint("in_bulk", __name__, url_prefix="/api/bulk")
 
 MOST = 10_000  # changed by one call
 BATCH = 500
-PAUSE_SECONDS = 0.01  # between two batches, for the workers to come in between
+PAUSE_SECONDS = 0.01  # between two batches, so that workers get the database's lock
 SELECTORS = ("state", "queue", "label", "match", "reason", "older_than")
 UNENDED = (State.PENDING, State.FAILED, State.PROCESSING)
 ENDED = (State.COMPLETED, State.DEAD, State.CANCELLED)
@@ -31,7 +31,7 @@ Change = Callable[[Sequence[Job]], int]
 
 @in_bulk.post("/retry")
 def retry() -> Response:
-    """All that the call is about at once: who needs whom among them decides the order."""
+    """Retry all jobs of the call at once: the dependencies between them decide the order."""
     return change(ENDED, here().queue.retry_all, fields("ids", "select", "limit", "cursor"), at_once=True)
 
 
@@ -79,7 +79,7 @@ def checked_ids(given: Any) -> list[str]:
 
 
 def selected(given: Any) -> Selection:
-    """Everything there is must be asked for by more than an empty object."""
+    """The selection; an empty object is refused, because it would select all jobs by mistake."""
     if not isinstance(given, dict):
         raise InvalidInput("select takes an object with what the jobs are")
     only(given, SELECTORS)
@@ -92,7 +92,7 @@ def selected(given: Any) -> Selection:
 def change_selected(
     states: Sequence[State], do: Change, wanted: Selection, limit: int, cursor: str | None
 ) -> tuple[int, str | None]:
-    """How many were changed, so many at most, and where to go on; None after the last."""
+    """Change at most `limit` jobs; return how many were changed, and the cursor to go on, None after the last."""
     if wanted.state is not None:
         if wanted.state not in states:
             raise InvalidInput(f"This cannot be done to {wanted.state} jobs, only to {' or '.join(states)} ones")
@@ -110,14 +110,14 @@ def change_selected(
                 return changed, None
         else:
             place = following
-            if len(jobs) < size:  # as many were looked at as a page may cost
+            if len(jobs) < size:  # the page has read as many rows as it may
                 break
         time.sleep(PAUSE_SECONDS)
     return changed, f"{number}:{place}"
 
 
 def begin(cursor: str | None, states: int) -> tuple[int, str]:
-    """Which state, and where among its jobs."""
+    """The number of the state, and the cursor within its jobs."""
     if cursor is None:
         return 0, ""
     found = re.fullmatch(CURSOR, cursor)

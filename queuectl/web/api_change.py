@@ -1,4 +1,4 @@
-"""The REST API, changing: each request does what one command does."""
+"""The REST API that changes the queue: each request does what one command does."""
 
 from __future__ import annotations
 

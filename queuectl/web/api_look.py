@@ -1,4 +1,4 @@
-"""The REST API, looking: each answer costs the same however long the queue is."""
+"""The REST API that only reads: the cost of an answer does not depend on the length of the queue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from queuectl.why import gather, reasons
 looking = Blueprint("looking", __name__, url_prefix="/api")
 
 MOST_JOBS = 200
-MOST_OUTPUT = 256_000  # bytes an answer
+MOST_OUTPUT = 256_000  # bytes per answer
 FARTHEST = 10**15 - 1
 MOST_DEAD = 1_000
 MOST_EVENTS = 1_000
@@ -39,7 +39,7 @@ def stats() -> Response:
 
 @looking.get("/overview")
 def overview_now() -> Response:
-    mark = here().changes.mark()  # before what it is the mark of is read: what comes in between is shown next time
+    mark = here().changes.mark()  # read before the data, so that a change in between is shown next time
     answer = Response(status=304) if mark in request.if_none_match else jsonify(overview(here()))
     answer.set_etag(mark)
     return answer
@@ -71,7 +71,7 @@ def job(job_id: str) -> Response:
 
 
 def glanced(job_id: str) -> Job:
-    """The job without what it printed, which may be megabytes: for who asks often, and reads the output by parts."""
+    """The job without its output, which may be megabytes: for clients that poll, and read the output in parts."""
     queue = here().queue
     [found] = queue.storage.aged([*queue.named([job_id])])
     return found
@@ -82,7 +82,7 @@ def output(job_id: str) -> Response:
     queue = here().queue
     [found] = queue.named([known_id(job_id)])
     stream = ("stdout", "stderr").index(choice("stream", ("stdout", "stderr")))
-    lease = number("lease", found.lease, 0, FARTHEST)  # and not by its try: those begin anew when a job is retried
+    lease = number("lease", found.lease, 0, FARTHEST)  # not the try: its number starts again when the job is retried
     if lease != found.lease and lease not in {run.lease for run in queue.runs(found)}:
         raise TryNotFound(found.id, lease, "run")
     part = part_of_try(queue, found, lease, stream, number("offset", 0, -FARTHEST, FARTHEST), MOST_OUTPUT)
@@ -109,7 +109,7 @@ def why(job_id: str) -> Response:
 
 @looking.get("/dead/groups")
 def dead_groups() -> Response:
-    """The newest dead jobs, by how they failed."""
+    """The newest dead jobs, grouped by error message."""
     dead = here().queue.storage.jobs(State.DEAD, MOST_DEAD)
     groups: defaultdict[str, list[Job]] = defaultdict(list)
     for one in dead:
@@ -144,7 +144,7 @@ def metrics() -> Response:
     return jsonify(shapes.metrics_json(measure(here().queue.storage, number("recent", 10, 0, MOST_EVENTS))))
 
 
-# --- the rest of the house ---
+# --- workers, queues, schedules, settings ---
 
 
 @looking.get("/workers")

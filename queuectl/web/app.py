@@ -1,4 +1,4 @@
-"""The application: what is asked for, behind the guard; errors as JSON."""
+"""The Flask application: all routes, behind the guard; errors as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from queuectl.web.guard import LARGEST_BODY, Guard
 from queuectl.web.here import Here
 from queuectl.web.refusals import refusal
 
-# Windows's registry may have other ideas of these, and a browser runs no script that is called text.
+# Windows's registry may name other types for these, and a browser runs no script that is sent as plain text.
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
@@ -21,7 +21,7 @@ def make_app(here: Here, guard: Guard) -> Flask:
         mimetypes.add_type(kind, ending)
     app = Flask(__name__, static_url_path="/static")
     app.config.update(MAX_CONTENT_LENGTH=LARGEST_BODY, PROVIDE_AUTOMATIC_OPTIONS=False, SEND_FILE_MAX_AGE_DEFAULT=0)
-    app.url_map.merge_slashes = False  # an address means what it says
+    app.url_map.merge_slashes = False  # no redirects from addresses with double slashes
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.extensions["queuectl"] = here
     app.before_request(guard.check)

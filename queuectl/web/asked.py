@@ -1,4 +1,4 @@
-"""What was asked for: read from an address or from JSON, and checked."""
+"""The input of a request: read from the query string or from JSON, and checked."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WHOLE_NUMBER = r"-?[0-9]{1,15}"
 
 
 def known_id(job_id: str) -> str:
-    """An id as one can be; there is no job of any other."""
+    """Raise JobNotFound for a text that cannot be an id."""
     if not re.fullmatch(ID, job_id):
         raise JobNotFound(job_id)
     return job_id
 
 
 def selection(given: Mapping[str, Any]) -> Selection:
-    """The jobs that are meant, by the words that the command line has for it."""
+    """The selected jobs, by the same names as the options of the command line."""
     state, older_than = text(given, "state"), text(given, "older_than")
     return Selection(
         state=None if state is None else State(one_of("state", state, [state.value for state in State])),
@@ -39,7 +39,7 @@ def selection(given: Mapping[str, Any]) -> Selection:
 
 
 def text(given: Mapping[str, Any], name: str) -> str | None:
-    """What is empty is not given, as in a form that was not filled in."""
+    """The text of this name; an empty text counts as not given, like a form field that was not filled in."""
     value = given.get(name)
     if value is not None and not isinstance(value, str):
         raise InvalidInput(f"{name} cannot be {brief(value)}. It takes text")
@@ -53,12 +53,12 @@ def one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 def choice(name: str, known: Sequence[str]) -> str:
-    """One of these words, of the address; the first if none is given."""
+    """A query parameter that is one of these words; the first if it is not given."""
     return one_of(name, request.args.get(name) or known[0], known)
 
 
 def number(name: str, usual: int, least: int, most: int) -> int:
-    """A whole number, of the address."""
+    """A query parameter that is a whole number."""
     given = request.args.get(name) or str(usual)
     if not re.fullmatch(WHOLE_NUMBER, given) or not least <= int(given) <= most:
         raise InvalidInput(f"{name} cannot be {brief(given)}. It takes a whole number from {least} to {most}")
@@ -66,7 +66,7 @@ def number(name: str, usual: int, least: int, most: int) -> int:
 
 
 def body() -> Any:
-    """What was sent, as JSON."""
+    """The body of the request, as JSON."""
     try:
         return request.get_json()
     except RecursionError:
@@ -74,7 +74,7 @@ def body() -> Any:
 
 
 def fields(*known: str) -> dict[str, Any]:
-    """What was sent, if anything was: an object with no other keys than these."""
+    """The body of the request, if there is one: an object with no other keys than these."""
     given = body() if request.content_length else {}
     if not isinstance(given, dict):
         raise InvalidInput("Send an object, or nothing")

@@ -1,4 +1,4 @@
-"""Whether anything has changed since a page last asked: one mark for all threads, behind ETag and 304."""
+"""Whether anything has changed since a page last asked: one mark for all threads, used as ETag for status 304."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from queuectl.database import database_url
 from queuectl.home import Home
 from queuectl.storage import Storage, open_storage
 
-# What changes without a commit is shown so often: how workers are, and what waiting has earned.
+# How often facts are shown that change without a commit: the state of workers, and waiting times.
 REFRESH_SECONDS = 5
 
 
 class Changes:
-    """A connection that only looks, and so hears of every commit of the others: also of those of this process."""
+    """A connection that only reads, so that it notices every commit of other connections, also of this process's."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -25,7 +25,7 @@ class Changes:
         self._connected = ""  # the marks of two connections are never the same
 
     def mark(self) -> str:
-        """Another one as soon as anybody has committed anything. To be asked for before what it is the mark of."""
+        """A mark that changes with every commit. The caller must ask for it before it reads the data."""
         with self._lock:
             url = database_url(self._home)
             if self._storage is not None and (url != self._url or not self._storage.is_there()):

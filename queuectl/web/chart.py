@@ -1,4 +1,4 @@
-"""What the charts are drawn from: how the queue stood minute by minute, and what each worker ran when."""
+"""The data of the charts: the counters minute by minute, and what each worker ran when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from queuectl.times import Millis, iso
 
 MINUTE: Millis = 60_000
 MOST_RUNS = 500
-LOOKED_AT = 10_000  # of the newest runs, for long ones
+LOOKED_AT = 10_000  # newest runs, searched for long ones
 
 
 class Span(NamedTuple):
@@ -23,7 +23,7 @@ SPANS = {"hour": Span(1, 60), "day": Span(15, 96)}
 
 
 def history(storage: Storage, span: Span) -> dict[str, Any]:
-    """Points of equal distance, the newest last; it is not complete yet."""
+    """Points at equal intervals, the newest last; the newest interval is not complete yet."""
     now = storage.clock.now() // MINUTE
     first = (now // span.step_minutes + 1 - span.steps) * span.step_minutes
     samples = storage.samples(first, now)
@@ -36,10 +36,10 @@ def history(storage: Storage, span: Span) -> dict[str, Any]:
 
 
 def minutes(samples: Sequence[Sample], last: Sample, first: int) -> list[Sample]:
-    """What happened in each minute, and how the queue stood at its end.
+    """The number of events in each minute, and of waiting and running jobs at its end.
 
-    Nothing happens without a worker, and a worker takes the samples: so what lies between two was in the minute of the
-    first, and in those for which there is none nothing has happened.
+    Only workers cause these events, and every running worker stores samples: so the events between two samples belong
+    to the minute of the first, and a minute without a sample has no events.
     """
     ends = [*samples[1:], last]
     known = {
@@ -75,7 +75,7 @@ def point(found: Sequence[Sample]) -> dict[str, Any]:
 def timeline(storage: Storage, minutes: int) -> dict[str, Any]:
     """What each worker ran in the last minutes: what runs now, the newest runs, and of those before them the long ones.
 
-    It is complete from the moment that it names.
+    It is complete from `complete_from` on; before that it contains only long runs.
     """
     now = storage.clock.now()
     begin = now - minutes * MINUTE

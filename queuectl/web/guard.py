@@ -1,7 +1,7 @@
-"""Who may come in: whoever reaches this server runs commands, so every request is looked at here before all else.
+"""Access control: a client of this server can run commands, so every request is checked here before all else.
 
-Nobody gets past without the token, or the cookie that it was exchanged for; no other site's page can ask for anything,
-under whatever name it reaches us; and no answer can be made to run or to be framed.
+A request needs the token, or the cookie that it was exchanged for. Requests by pages of other sites are refused,
+whatever host name they use; and no answer can be run as a script or shown in a frame.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 NO_TOKEN = "Not without the token. Send it as: Authorization: Bearer TOKEN, which is in the file web-token"
-LOOKS = "/static/page.css"  # of the entrance too, and no secret
+LOOKS = "/static/page.css"  # also used by the sign-in page, so it needs no token
 ENTRANCE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>queuectl</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -47,16 +47,16 @@ class Guard:
         self._is_read_only = is_read_only
         self._port = port
         self._invitation, self._invited_until = b"", 0.0
-        # Two dashboards on one machine are told apart by their ports, which cookies do not know of.
+        # Browsers do not keep cookies of different ports apart: the name does it for two dashboards on one machine.
         self.cookie = f"queuectl-{port}"
         self.csrf_token = self._derived("csrf")
 
     def _derived(self, purpose: str) -> str:
-        """What proves that its owner was given it by us, and does not give the token away."""
+        """A value that only this server can compute, and from which the token cannot be computed."""
         return hmac.new(self._token, purpose.encode(), "sha256").hexdigest()
 
     def invite(self) -> str:
-        """What lets one browser in, once and soon: other users of the machine can read a browser's command line."""
+        """A token for one use within a minute: other users of the machine can read it in the browser's command line."""
         invitation = secrets.token_urlsafe(32)
         self._invitation, self._invited_until = invitation.encode(), time.monotonic() + INVITED_SECONDS
         return invitation
@@ -64,7 +64,7 @@ class Guard:
     # --- before a request ---
 
     def check(self) -> Response | None:
-        """Refuse the request, or answer it where it is about coming in; None lets it pass."""
+        """Refuse the request, or answer it if it is about signing in; None lets it pass."""
         if request.headers.get("Host", "").lower() not in self._hosts:
             raise Refused(403, "This server does not go by that name. Use the address that it printed")
         if request.path == "/" and request.method == "GET" and "token" in request.args:
@@ -83,7 +83,7 @@ class Guard:
         return None
 
     def _let_in(self, given: str) -> Response:
-        """Exchange the token for a cookie, and take it out of the address, where it would stay in the history."""
+        """Exchange the token for a cookie, and redirect to an address without it, because of the browser's history."""
         if not same(given.encode("utf-8", "replace"), self._token) and not self._is_invited(given):
             return Response(ENTRANCE, 401, content_type="text/html; charset=utf-8")
         answer = redirect("/", 303)
@@ -92,7 +92,7 @@ class Guard:
         return answer
 
     def _is_invited(self, given: str) -> bool:
-        """Only a program of this user: another one may have read the invitation and come before the browser."""
+        """Accept only a program of this user: another user may have read the invitation and be first to use it."""
         if time.monotonic() > self._invited_until or not same(given.encode("utf-8", "replace"), self._invitation):
             return False
         if not is_ours(int(request.environ["REMOTE_PORT"]), self._port):
@@ -109,7 +109,7 @@ class Guard:
         return same(given.encode("utf-8", "replace"), self._derived("cookie").encode())
 
     def _must_be_our_own_page(self) -> None:
-        """A browser says where a request comes from; programs say nothing, and have the token."""
+        """Refuse other sites' pages. Browsers send the origin of a request; other programs send none, but the token."""
         if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
             raise Refused(403, "Another site's page may not ask for this")
         if request.headers.get("Origin", f"http://{request.host}").lower() != f"http://{request.host}".lower():
@@ -128,14 +128,14 @@ class Guard:
     # --- after it ---
 
     def seal(self, answer: Response) -> Response:
-        """What every answer carries, errors as well."""
+        """Add the security headers to every answer, errors included."""
         answer.headers.update(HEADERS)
         answer.headers.setdefault("Cache-Control", "no-store")
         return answer
 
 
 def same(one: bytes, other: bytes) -> bool:
-    """In constant time, so that nobody can feel their way to the right one."""
+    """Compare in constant time, so that an attacker learns nothing from the time it takes."""
     return hmac.compare_digest(one, other)
 
 

@@ -23,13 +23,13 @@ class Here:
 
     @property
     def queue(self) -> Queue:
-        """This thread's: a connection of SQLite's belongs to the thread that opened it."""
+        """This thread's queue: an SQLite connection belongs to the thread that opened it."""
         url = database_url(self.home)
         if not hasattr(self._own, "queue"):
             self._own.queue, self._own.url = Queue(self.home.root), url
         queue: Queue = self._own.queue
         if url != self._own.url or not queue.storage.is_there():
-            queue.close()  # the queue has moved, or its file was replaced: the next look opens what there is now
+            queue.close()  # the queue has moved, or its file was replaced: the next use opens the current one
             self._own.url = url
         return queue
 

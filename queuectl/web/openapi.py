@@ -198,7 +198,7 @@ def document() -> dict[str, Any]:
 
 
 def check_parameters() -> None:
-    """A parameter that is not in the document is refused: a filter that was misspelt would let everything through."""
+    """Refuse parameters that are not in the document: a misspelt filter would otherwise match everything."""
     rule = re.sub("<(.*?)>", r"{\1}", request.url_rule.rule if request.url_rule else "")
     if rule in PATHS:
         described = PATHS[rule].get(request.method.lower(), {})

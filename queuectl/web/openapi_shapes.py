@@ -30,7 +30,7 @@ def array(of: Schema, **more: Any) -> Schema:
 
 
 def answer_of(properties: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """An object that has these keys, and may have those; others may come to be added."""
+    """An object with these required and optional keys; later versions may add others."""
     return {"type": "object", "properties": {**properties, **(optional or {})}, "required": list(properties)}
 
 
@@ -242,7 +242,7 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Changed": answer_of({"changed": COUNT, "more": BOOLEAN, "cursor": or_null(STRING)}),
-    # What a job may be given. What it may hold is checked, and said in docs/json.md; here is what it takes at least.
+    # The keys of a new job. Their values are checked elsewhere and described in docs/json.md; here are the basic types.
     "NewJob": sent_as(
         {
             **{key: {} for key in CHECKS},

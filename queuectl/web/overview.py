@@ -1,4 +1,4 @@
-"""What the page shows at first sight, in one answer: the counts, the workers, the line, what ended lately."""
+"""The data of the overview in one answer: the counts, the workers, the line, the jobs that ended lately."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def schedule_shapes(storage: Storage) -> list[dict[str, Any]]:
 
 
 def schedule_shape(storage: Storage, schedule: Schedule) -> dict[str, Any]:
-    """With what `schedule show` tells beside."""
+    """The schedule with the last job and the next times, as `schedule show` prints them."""
     last = recurring.last_job(storage, schedule)
     now = storage.clock.now()
     times = [] if schedule.is_paused else recurring.next_times(schedule, now, NEXT_SHOWN)
@@ -81,5 +81,5 @@ def schedule_shape(storage: Storage, schedule: Schedule) -> dict[str, Any]:
 
 
 def points_a_second(aging: Aging) -> float | None:
-    """How fast waiting_time grows by itself; None where it grows by enqueues, or not at all."""
+    """How fast waiting_time grows with time; None if it grows with enqueues, or not at all."""
     return 1000 * aging.millis / aging.point if aging.millis else None

@@ -1,4 +1,4 @@
-"""Whose program has made a connection to this server from the same machine: the kernel's table of sockets says it."""
+"""Which user's program has made a connection to this server on the same machine, from the kernel's socket table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import sys
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-ESTABLISHED = "01"  # a socket that its program has closed is listed as root's
+ESTABLISHED = "01"  # in other states a closed socket is listed as root's
 
 
 def is_ours(client_port: int, server_port: int) -> bool:
-    """Whether this user, or root, made the connection. True where there is no /proc, in which others could look."""
+    """Whether this user or root made the connection. True without /proc, where others cannot read command lines."""
     if sys.platform == "win32" or not os.path.exists(TABLES[0]):
         return True
     owners = owners_of(client_port, server_port)
@@ -18,7 +18,7 @@ def is_ours(client_port: int, server_port: int) -> bool:
 
 
 def owners_of(client_port: int, server_port: int) -> set[int]:
-    """Who has a socket with this pair of ports: several, if they are between different addresses of the machine."""
+    """The user ids of sockets with this pair of ports: several, if they use different addresses of the machine."""
     ports, found = (client_port, server_port), set()
     for path in TABLES:
         if not os.path.exists(path):  # the machine has no IPv6

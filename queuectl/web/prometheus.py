@@ -1,4 +1,4 @@
-"""What Prometheus is told: the counters as they are, and of each run how long it took and its job had waited."""
+"""The metrics for Prometheus: the counters as they are, and histograms of run times and waiting times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from queuectl.metrics import EVENTS
 from queuectl.storage import Storage
 from queuectl.web.here import Here
 
-MOST_RUNS = 10_000  # that one scrape counts; the next one goes on from there
-LOOKED_AT = 100  # of each queue's line, for the oldest
+MOST_RUNS = 10_000  # counted in one scrape; the next one goes on from there
+LOOKED_AT = 100  # first jobs of each queue's line, searched for the oldest
 BUCKETS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 14400, 86400)
 SINCE = "Since this server began; at most 10,000 runs are added a scrape."
 
 
 class Figures:
-    """Collected anew at each scrape, from nothing that grows with the queue."""
+    """Collected at each scrape; the cost does not grow with the queue."""
 
     def __init__(self, here: Here) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -45,7 +45,7 @@ class Figures:
             return generate_latest(self.registry)
 
     def _count_runs(self, storage: Storage) -> None:
-        # Numbers of runs that were deleted may be given again.
+        # The numbers of deleted runs may be used again.
         self._counted = min(self._counted, storage.newest_run())
         for number, queue, ran_seconds, waited_seconds in storage.runs_after(self._counted, MOST_RUNS):
             self._ran.labels(queue).observe(ran_seconds)

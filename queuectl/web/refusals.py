@@ -13,14 +13,14 @@ from queuectl.errors import QueueError, brief
 
 
 class Refused(QueueError):
-    """What this server itself does not let pass."""
+    """A refusal by this server itself, with the HTTP status."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)
         self.status = status
 
 
-# What is refused about the state of things, unless it is one of these.
+# The status of each error; all others are a conflict with the state of the queue.
 STATUSES: dict[type[QueueError], int] = {
     errors.JobNotFound: 404,
     errors.NoJobs: 404,
@@ -30,7 +30,7 @@ STATUSES: dict[type[QueueError], int] = {
     errors.StorageError: 503,
 }
 CONFLICT = 409
-# What the server's own refusals are in our words.
+# The texts for errors that Flask and waitress raise.
 LINES = {
     400: "This is not a request that can be understood",
     404: "There is nothing here. See: /api/openapi.json",
@@ -46,11 +46,11 @@ def line_of(status: int, name: str) -> str:
 
 
 def refusal(error: Exception) -> Response:
-    """The answer to whatever went wrong."""
+    """The answer for any exception."""
     if isinstance(error, Refused):
         return told(error.status, str(error))
     if isinstance(error, errors.InvalidInput):
-        # What was sent could be read, and a value in it is refused; in an address it is the address that is wrong.
+        # 422: the body could be read, and a value in it is refused. 400: a value in the address is refused.
         return told(422 if request.method == "POST" else 400, str(error))
     if isinstance(error, QueueError):
         found = [status for kind, status in STATUSES.items() if isinstance(error, kind)]

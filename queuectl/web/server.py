@@ -1,4 +1,4 @@
-"""Serve the dashboard until somebody ends it: waitress, with limits on what a client may send and how slowly."""
+"""Serve the dashboard until it is stopped: waitress, with limits on what a client may send and how slowly."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from queuectl.web.here import Here
 from queuectl.web.refusals import line_of
 
 THREADS = 8
-CONNECTIONS = 400  # Windows's select takes 512
-PATIENCE_SECONDS = 30  # for a request to come, and for each to be sent whole
+CONNECTIONS = 400  # Windows's select takes at most 512
+PATIENCE_SECONDS = 30  # for a request to begin, and for a request to be complete
 LONGEST_HEADERS = 32_768
 SAMPLE_SECONDS = 10.0
 
 
 class Refusal(ErrorTask):  # type: ignore[misc]
-    """What cannot even be read as a request is refused as everything else is."""
+    """The answer to a request that cannot be parsed: JSON, with the same headers as every other refusal."""
 
     def execute(self) -> None:
         error: Any = self.request.error
@@ -51,7 +51,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     last_activity: float
 
     def handle_read(self) -> None:
-        """All of a request must come in time: a byte now and then does not begin the time anew."""
+        """A request must be complete in time: a byte now and then does not restart the timeout."""
         request, heard_at = self.request, self.last_activity
         super().handle_read()
         if request is not None and self.request is request:
@@ -59,8 +59,8 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 
 
 def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str, Guard, Address], None]) -> None:
-    """Until Ctrl+C, or a signal that asks for it; `tell` is called when the address can be opened."""
-    gc.enable()  # the command line has switched it off, because it never lives long
+    """Serve until Ctrl+C or SIGTERM; `tell` is called when the address can be opened."""
+    gc.enable()  # the command line disables it, because a command is short-lived
     logging.getLogger("waitress").setLevel(logging.ERROR)
     listening = listen(home, address)
     address = address._replace(port=listening.getsockname()[1])
@@ -79,22 +79,22 @@ def serve(home: Home, address: Address, is_read_only: bool, tell: Callable[[str,
         pass
     finally:
         ended.set()
-        if who_serves(home) in (None, address):  # or another dashboard has been started since
+        if who_serves(home) in (None, address):  # unless another dashboard was started since
             remove(running_file(home))
 
 
 def server_on(listening: socket.socket, app: Callable[..., Any], patience_seconds: int = PATIENCE_SECONDS) -> Any:
-    """What serves the application to at most so many clients, none of which can keep its place without asking."""
+    """A server with a limited number of connections; it closes connections on which no request comes."""
     server = create_server(
         app,
         sockets=[listening],
         threads=THREADS,
         connection_limit=CONNECTIONS,
-        asyncore_use_poll=True,  # select takes no more than 1,024 files of a process, whoever has them
+        asyncore_use_poll=True,  # select fails on file descriptors from 1,024 on
         channel_timeout=patience_seconds,
         cleanup_interval=max(1, patience_seconds // 3),
         max_request_header_size=LONGEST_HEADERS,
-        max_request_body_size=2 * LARGEST_BODY,  # between the two it is read, and then refused in words
+        max_request_body_size=2 * LARGEST_BODY,  # between the two limits it is read, and the guard explains the refusal
         ident="queuectl",
     )
     server.channel_class = Channel
@@ -102,7 +102,7 @@ def server_on(listening: socket.socket, app: Callable[..., Any], patience_second
 
 
 def sample(here: Here, ended: threading.Event) -> None:
-    """How the queue stands is written down also where no worker does it."""
+    """Store a sample every minute, also while no worker does."""
     while True:
         with suppress(QueueError):
             here.queue.storage.sample()

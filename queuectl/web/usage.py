@@ -1,4 +1,4 @@
-"""How much of a processor each worker uses, with all that it has started."""
+"""The processor use of each worker, with all processes that it has started."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 import psutil
 
-SOONEST_SECONDS = 2.0  # between two looks at all processes, which takes milliseconds
+SOONEST_SECONDS = 2.0  # between two scans of all processes, which take milliseconds
 
 Spent = Mapping[int, Mapping[tuple[int, float], float]]
 
 
 class Usage:
-    """What was used between the last two looks; nothing at the first."""
+    """The processor use between the last two scans; nothing after the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class Usage:
 
 
 def spent_by(pids: set[int]) -> Spent:
-    """The processor time that each of these has used so far, and each process below it; found in one look at all."""
+    """The processor time of each of these processes and of each descendant so far, from one scan of all processes."""
     seconds: dict[int, tuple[float, float]] = {}
     children: defaultdict[int, list[int]] = defaultdict(list)
     if pids:
@@ -61,5 +61,5 @@ def tree(pid: int, children: Mapping[int, list[int]]) -> list[int]:
 
 
 def increase(before: Mapping[tuple[int, float], float], now: Mapping[tuple[int, float], float]) -> float:
-    """What those used that are there now, since the look before; what came after that look had used nothing then."""
+    """The time that current processes have used since the scan before; a process that is new had used nothing then."""
     return sum(max(0.0, seconds - before.get(process, 0.0)) for process, seconds in now.items())
