@@ -112,7 +112,7 @@ def test_the_variable_goes_before_the_file_and_reaches_a_worker_that_is_elsewher
     cli.ok("config", "set", "database", "sqlite:///other.db")
     cli.env["QUEUECTL_DB"] = "sqlite:///mine.db"
     said = cli("config", "set", "database", "sqlite:///third.db")
-    assert "QUEUECTL_DB is set, and goes before it" in said.stderr
+    assert "QUEUECTL_DB is set, and takes precedence" in said.stderr
     assert cli.ok("config", "get", "database") == f"sqlite:///{cli.cwd / 'mine.db'}\n"
     assert cli.ok("run", "echo hello") == "hello\n"
     assert (cli.cwd / "mine.db").exists()

@@ -328,5 +328,5 @@ def test_a_target_that_cannot_be_is_one_line_and_changes_nothing(cli: Cli, url: 
 def test_a_variable_that_goes_before_the_setting_is_named(cli: Cli, postgres: str) -> None:
     cli.ok("enqueue", "true")
     done = cli("db", "move", "--to", postgres, QUEUECTL_DB=f"sqlite:///{cli.home}/queuectl.db")
-    assert done.returncode == 0 and "QUEUECTL_DB is set, and goes before" in done.stderr
+    assert done.returncode == 0 and "QUEUECTL_DB is set, and takes precedence" in done.stderr
     assert len(json.loads(cli.ok("list", "--json"))) == 1

@@ -50,7 +50,7 @@ def test_filters_stand_in_the_address_and_the_way_back_leads_through_them(web: W
     expect(page.locator("tbody .job-id")).to_have_text(["film"])
     expect(page.get_by_label("Label")).to_have_value("films")
     page.get_by_label("Label").fill("nothing like it")
-    expect(page.get_by_text("No job is like that.")).to_be_visible()
+    expect(page.get_by_text("No job matches.")).to_be_visible()
     page.get_by_role("link", name="Show all jobs").click()
     page.get_by_label("Queue").select_option("mail")
     expect(page.locator("tbody .job-id")).to_have_text(["letter"])

@@ -171,7 +171,7 @@ def test_wait_says_which_job_was_deleted_before_its_end_and_exits_1(cli: Cli) ->
         cli.ok("delete", "a")
         assert process.wait(30) == 1
         assert process.stderr.read() == (
-            "Job a was deleted before it was seen to end: nobody knows how it did.\n1 deleted.\n"
+            "Job a was deleted before it was seen to end: its result is unknown.\n1 deleted.\n"
         )
 
 

@@ -72,7 +72,7 @@ def set_setting(key: str, value: str) -> None:
     stored = Queue().set(key, value)
     click.echo(f"{canonical(key)} is now {stored or 'empty'}.")
     if canonical(key) == DATABASE and VARIABLE in os.environ:
-        click.echo(f"But {VARIABLE} is set, and goes before it. Unset it to use what was set now.", err=True)
+        click.echo(f"But {VARIABLE} is set, and takes precedence. Unset it to use the new setting.", err=True)
 
 
 @config.command("unset")

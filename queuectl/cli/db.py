@@ -65,7 +65,7 @@ def move_queue(url: str, wait: bool) -> None:
         click.echo(f"What is left in {before} is closed. Remove it when you like.", err=True)
     click.echo(f"The queue is in {masked(url)}.")
     if VARIABLE in os.environ:
-        click.echo(f"But {VARIABLE} is set, and goes before the setting. Unset it to use the queue there.", err=True)
+        click.echo(f"But {VARIABLE} is set, and takes precedence. Unset it to use the queue there.", err=True)
 
 
 @db.command("reopen")

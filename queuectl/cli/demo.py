@@ -75,7 +75,7 @@ def demo() -> None:
             for line in lines:
                 with redirect_stderr(io.StringIO()):  # the note on the place in line would appear ten times
                     step("enqueue " + line.format(python=python))
-        say("priority + waiting_time is the effective priority; every enqueue earns those who wait a point")
+        say("priority + waiting_time is the effective priority; every enqueue earns each waiting job a point")
         for line in BEFORE:
             step(line)
         look_on(queue)

@@ -55,7 +55,7 @@ def selectors(states: Iterable[State]) -> Callable[[Function], Function]:
 
 def only_one(context: click.Context, param: click.Parameter, values: Sequence[str]) -> str | None:
     if len(values) > 1:
-        raise InvalidInput("--state is given more than once. A job is in one state: do it for each of them apart")
+        raise InvalidInput("--state is given more than once. Run the command once for each state")
     return values[0] if values else None
 
 

@@ -68,7 +68,7 @@ def wait(job_ids: tuple[str, ...], everything: bool, timeout: float | None, **op
         for job in failed[:MOST_TOLD]:
             click.echo(f"Job {job.id} is {job.state}: {job.error_message}. See: queuectl show {job.id}", err=True)
         for job in wanted.deleted[:MOST_TOLD]:
-            click.echo(f"Job {job.id} was deleted before it was seen to end: nobody knows how it did.", err=True)
+            click.echo(f"Job {job.id} was deleted before it was seen to end: its result is unknown.", err=True)
     click.echo(summary(progress), err=True)
     sys.exit(0 if progress.all_completed else 1)
 

@@ -37,7 +37,7 @@ def web(host: str, port: int, opening: bool, allow_remote: bool, read_only: bool
     queue.close()
     must_be_meant(Address(host, port), allow_remote)
     if allow_remote:
-        click.echo("Other machines may reach it, unencrypted. Whoever has the token can run commands as you.", err=True)
+        click.echo("Other machines may reach it, unencrypted. Anyone with the token can run commands as you.", err=True)
 
     def tell(url: str, guard: Guard, address: Address) -> None:
         click.echo(f"The dashboard is at {url}")

@@ -187,7 +187,7 @@ class Queues(Transactions):
         from json import loads
 
         if name == DEFAULT_QUEUE:
-            raise WrongState(f"The queue {name!r} is where jobs go that name none: it cannot be removed")
+            raise WrongState(f"The queue {name!r} takes all jobs that name no queue: it cannot be removed")
         with self.alone(), self.transaction():  # no job can be added to the queue meanwhile
             self.queue(name)
             for schedule, fields in self.run("schedule_fields").fetchall():

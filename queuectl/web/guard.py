@@ -28,7 +28,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-NO_TOKEN = "Not without the token. Send it as: Authorization: Bearer TOKEN, which is in the file web-token"
+NO_TOKEN = "The token is missing or wrong. It is in the file web-token; send it as: Authorization: Bearer TOKEN"
 LOOKS = "/static/page.css"  # also used by the sign-in page, so it needs no token
 ENTRANCE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>queuectl</title>

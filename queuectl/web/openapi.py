@@ -35,15 +35,15 @@ from queuectl.web.refusals import Refused
 describing = Blueprint("describing", __name__, url_prefix="/api")
 
 ERRORS = {
-    400: "What was asked for cannot be understood",
+    400: "The request cannot be understood",
     401: "The token is missing or wrong",
-    403: "It comes from elsewhere, or the server only shows",
+    403: "The request comes from another site or by another name, or the server is read-only",
     404: "There is no such thing",
-    405: "This is not how it is asked for",
-    409: "The state of things does not allow it",
+    405: "The method is not allowed here",
+    409: "The state of the job or the queue does not allow it",
     413: "That is more than one request may carry",
-    415: "What was sent is not JSON",
-    422: "What was sent is JSON, and a value in it is refused",
+    415: "The body is not JSON",
+    422: "The body is JSON, but a value in it is refused",
     431: "The headers are too long",
     503: "The database cannot be used now",
 }

@@ -34,7 +34,7 @@ CONFLICT = 409
 LINES = {
     400: "This is not a request that can be understood",
     404: "There is nothing here. See: /api/openapi.json",
-    405: "This is not how it is asked for. See: /api/openapi.json",
+    405: "This method is not allowed here. See: /api/openapi.json",
     413: "That is more than one request may carry. Send it in several",
     415: "Send JSON, with the header Content-Type: application/json",
     431: "These headers are longer than any that are needed here",

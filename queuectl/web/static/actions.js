@@ -1,4 +1,4 @@
-// What can be done to jobs, to which of them, and how one is asked before: one at a time or many.
+// The actions on jobs, the states in which each is possible, and the question before it: for one job or for many.
 
 import { get, isReadOnly, post } from "./api.js";
 import { confirmed } from "./dialog.js";
@@ -44,7 +44,7 @@ export const ACTIONS = {
   },
 };
 
-/** What can be done to a job in this state; to nothing where the page may only look. */
+/** The actions that are possible on a job in this state; none if the page is read-only. */
 export function possible(state, { many = false } = {}) {
   if (isReadOnly) return [];
   return Object.keys(ACTIONS).filter(
@@ -68,7 +68,7 @@ export async function actOn(job, name) {
   }
 }
 
-/** The same to many: `which` is {ids} or {select}; `what` says of the selected which they are. */
+/** Act on many jobs: `which` is {ids} or {select}; `what` describes the selected jobs. */
 export async function actOnMany(name, which, what, known) {
   const action = ACTIONS[name];
   const total = known ?? (await counted(which.select, action));
@@ -88,7 +88,7 @@ export async function actOnMany(name, which, what, known) {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/** How many are meant, null where there are too many to count. Only the server knows who matches a text. */
+/** How many jobs are selected, null if there are too many to count. Only the server can match a text. */
 async function counted(select, action) {
   let found = 0;
   let cursor = "";
@@ -101,7 +101,7 @@ async function counted(select, action) {
   return found;
 }
 
-/** All that can be done to a job, in a menu of its own. */
+/** A menu of all actions that are possible on a job. */
 export function actionMenu(job, after = () => {}) {
   const names = possible(job.state);
   if (!names.length) return null;

@@ -1,10 +1,10 @@
-// What a terminal would make of a job's output: colours and styles as they were meant, all else as plain text.
+// Shows a job's output as a terminal would: colours and styles, and everything else as plain text.
 //
-// Whatever is in the output becomes text nodes. Sequences that are no colours are left out; a line that is written over
-// after a carriage return shows what was written last.
+// All output becomes text nodes. Escape sequences other than colours and styles are left out; of a line that is
+// overwritten after a carriage return, the last text is shown.
 
 const ESCAPE = "\u001b";
-// A whole sequence: with numbers up to a letter, with text up to its end, or a short one.
+// A complete sequence: numbers up to a letter (CSI), text up to a terminator (OSC, DCS and others), or a short one.
 const SEQUENCES = [
   /\[[0-?]*[ -/]*[@-~]/,
   /\][^\u0007\u001b\n]*(?:\u0007|\u001b\\)/,
@@ -12,7 +12,7 @@ const SEQUENCES = [
   /(?![[\]PX^_])[ -/]*[0-~]/,
 ];
 const SEQUENCE = new RegExp(`^${ESCAPE}(?:${SEQUENCES.map(({ source }) => source).join("|")})`);
-// The beginning of one that may yet be ended. A text without an end on its line is none, or it would swallow the rest.
+// The beginning of a sequence that more text may complete. An OSC must end on its line, or it would swallow the rest.
 const BEGINNINGS = [/\[[0-?]*[ -/]*/, /\][^\u0007\u001b\n]*\u001b?/, /[PX^_][^\u001b]*\u001b?/, /[ -/]*/];
 const BEGUN = new RegExp(`^${ESCAPE}(?:${BEGINNINGS.map(({ source }) => source).join("|")})$`);
 const LONGEST_SEQUENCE = 4096;
@@ -20,14 +20,14 @@ const PLAIN = /^[^\u0000-\u0008\u000b-\u001f\u007f\n]+/;
 const PLAIN_STYLE = Object.freeze({});
 const STYLES = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 
-/** Reads output piece by piece, wherever it was cut. */
+/** Reads output piece by piece; the pieces may be cut anywhere. */
 export class Reader {
   #rest = "";
   #style = PLAIN_STYLE;
   #pieces = [];
   #returned = false;
 
-  /** The lines that this text ends, each a list of {text, style}. The one not ended yet is `current`. */
+  /** The lines that this text completes, each a list of {text, style}. The incomplete last line is `current`. */
   read(text) {
     const lines = [];
     let left = this.#rest + text;
@@ -48,14 +48,14 @@ export class Reader {
       } else if (left[0] === ESCAPE) {
         const sequence = SEQUENCE.exec(left);
         if (!sequence && left.length < LONGEST_SEQUENCE && BEGUN.test(left)) {
-          this.#rest = left; // it goes on in what comes next
+          this.#rest = left; // the next piece may complete it
           break;
         }
         const [whole] = sequence ?? [ESCAPE];
         if (whole.startsWith("\u001b[") && whole.endsWith("m")) this.#style = styled(this.#style, whole.slice(2, -1));
         left = left.slice(whole.length);
       } else {
-        left = left.slice(1); // a bell, a NUL: nothing to be seen
+        left = left.slice(1); // a control character such as a bell or NUL, which is invisible
       }
     }
     return lines;
@@ -74,9 +74,9 @@ export class Reader {
   }
 }
 
-const GROUNDS = { 38: "fore", 48: "back", 58: null }; // the last is the colour of a line below, which is not shown
+const GROUNDS = { 38: "fore", 48: "back", 58: null }; // 58 is the colour of an underline, which is not shown
 
-/** The style after a sequence of numbers such as `1;31` or `38;2;255;128;0`; those with colons between are one. */
+/** The style after a sequence of numbers such as `1;31` or `38;2;255;128;0`; numbers joined by colons are one code. */
 function styled(before, numbers) {
   const groups = numbers.split(";").map((group) => group.split(":").map(Number));
   let style = before;
@@ -96,7 +96,7 @@ function styled(before, numbers) {
   return style;
 }
 
-/** The colour of `38:5:n`, `38:2:r:g:b` or `38:2::r:g:b`, where the name of a colour space may stand. */
+/** The colour of `38:5:n`, `38:2:r:g:b` or `38:2::r:g:b`, which has a place for a colour space. */
 function inGroup([kind, ...values]) {
   return extended([kind, ...(kind === 2 && values.length > 3 ? values.slice(1) : values)])[0];
 }
@@ -115,7 +115,7 @@ function after(style, code) {
   return style;
 }
 
-/** The colour after 38 or 48: a number below 16 is one of the theme's, all others are exact; and how much it took. */
+/** The colour after 38 or 48 (a theme colour if below 16, otherwise an exact one), and how many numbers it used. */
 function extended([kind, ...values]) {
   if (kind === 5) return [palette(values[0]), 2];
   if (kind === 2) return [exact(values.slice(0, 3)), 4];
@@ -134,7 +134,7 @@ function palette(index) {
 const exact = (values) =>
   values.length === 3 && values.every((value) => value >= 0 && value < 256) ? `rgb(${values.join(" ")})` : null;
 
-/** An element for a line; its pieces are text nodes, whatever is in them. */
+/** An element for a line; its pieces become text nodes, never HTML. */
 export function lineElement(pieces) {
   const line = document.createElement("div");
   fill(line, pieces);

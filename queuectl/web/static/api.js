@@ -1,4 +1,4 @@
-// Asking the server, and telling it what to change: JSON in, JSON out, and errors in its own words.
+// Requests to the server, to read and to change: JSON in, JSON out, and errors with the server's messages.
 
 export class ServerError extends Error {
   constructor(message, status) {
@@ -21,14 +21,14 @@ export async function post(path, body = {}) {
   return answer(await send(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
-/** What is there now, or null if it is still what had this tag. */
+/** The current answer, or null if the answer with this ETag is still current. */
 export async function getIfChanged(path, tag) {
   const response = await send(path, tag ? { headers: { "If-None-Match": tag } } : {});
   if (response.status === 304) return null;
   return { tag: response.headers.get("ETag"), body: await answer(response) };
 }
 
-/** The parameters that say anything, as they stand in an address. */
+/** The parameters that have a value, as a query string. */
 export function query(parameters) {
   const told = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return told.length ? `?${new URLSearchParams(told)}` : "";

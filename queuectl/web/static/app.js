@@ -1,4 +1,4 @@
-// The page: which view is open, what it is asked to load, and when it is drawn.
+// The page: which view is open, when it loads its data, and when it is drawn.
 
 import { h, show } from "./dom.js";
 import { deadView } from "./dead.js";
@@ -28,7 +28,7 @@ const VIEWS = {
   recurring: recurringView,
 };
 
-/** An address of this page that leads nowhere. */
+/** The view for an unknown address of this page. */
 const nowhereView = () => ({
   title: "Nothing here",
   draw: () => h("div.empty", {}, h("p.empty-title", {}, "There is no such place."), h("a", { href: "#/" }, "Overview")),
@@ -40,7 +40,7 @@ let view = null;
 let opening = null;
 let wasGone = false;
 
-/** Go to where the address says; what is there stays until the new view has something to show, so nothing flickers. */
+/** Open the view of the address; the old view stays until the new one has something to show, so nothing flickers. */
 async function open() {
   const { path, filters } = here();
   const [name = ""] = path;
@@ -82,4 +82,4 @@ open();
 beginKeys();
 beginTips();
 begin(changed, beat);
-setInterval(() => document.hidden || draw(), 1000); // durations go on while nothing changes
+setInterval(() => document.hidden || draw(), 1000); // running durations grow while nothing changes

@@ -73,7 +73,7 @@ function line(points, series, highest, name) {
   );
 }
 
-/** The frame of both: the scale, the times below, the step that one looks at, and the figures as a table. */
+/** The frame of both charts: the scale, the times below, the selected step, and the figures as a table. */
 function chart(name, title, series, points, highest, plot, usual, redraw) {
   const index = at[name] === null ? null : Math.min(at[name], points.length - 1);
   const move = (to) => {
@@ -138,7 +138,7 @@ const stepTold = ({ at: moment, values }, isRate) => ({
   of: `${isRate ? "a minute " : ""}at ${minuteOf(new Date(moment))}`,
 });
 
-/** What the colours mean, with the figures of the step that one looks at, or else the usual ones. */
+/** What the colours mean, with the figures of the selected step, or the usual figures if none is selected. */
 function legend(series, looked) {
   return h(
     "figcaption.legend",
@@ -158,7 +158,7 @@ function summary(title, series, points) {
   return `${title}. ${parts.join("; ")}. The arrow keys move through the time.`;
 }
 
-/** The same as a table, for who cannot or will not read a drawing; only the steps in which anything was. */
+/** The same figures as a table, for users who cannot or do not want to read a drawing; without empty steps. */
 function figures(title, series, points) {
   const told = points.filter(({ values }) => values.some(Boolean));
   const rows = told.map(({ at: moment, values }) =>
@@ -194,7 +194,7 @@ function figures(title, series, points) {
   );
 }
 
-/** The end of the scale: the first of 1, 2, 4, 5, 10, 20 … that is not below. */
+/** The end of the scale: the smallest of 1, 2, 4, 5, 10, 20 … that is not below the highest value. */
 function niceTop(highest) {
   if (highest <= 1) return 1;
   const power = 10 ** Math.floor(Math.log10(highest));

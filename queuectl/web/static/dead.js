@@ -1,4 +1,4 @@
-// The dead letter queue: dead jobs by how they failed, to be tried again one by one, a group at once, or all.
+// The dead letter queue: dead jobs grouped by error, to be retried one by one, by group, or all at once.
 
 import { actOn, actOnMany } from "./actions.js";
 import { get, isReadOnly } from "./api.js";

@@ -4,8 +4,8 @@ import { h, show } from "./dom.js";
 import { icon } from "./icons.js";
 
 /**
- * Open a dialog; `draw(close, redraw)` describes what is in it. Resolves to what it was closed with. A click beside it
- * closes it, unless it is a form: what was typed would be lost.
+ * Open a dialog; `draw(close, redraw)` describes its content. Resolves to the value that it was closed with. A click
+ * outside closes it, unless it is a form: the user's input would be lost.
  */
 export function openDialog(title, draw, { wide = false, isForm = false } = {}) {
   return new Promise((resolve) => {
@@ -47,7 +47,7 @@ function frame(title, close, content) {
   );
 }
 
-/** Ask before what cannot be undone. The safe answer has the focus. */
+/** Ask before an action that cannot be undone. The safe answer has the focus. */
 export function confirmed(title, text, action) {
   return openDialog(title, (close) =>
     h(

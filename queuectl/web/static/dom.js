@@ -1,27 +1,27 @@
-// Descriptions of elements, and the one function that makes the page look like them without replacing what is there.
+// Descriptions of elements, and the function that makes the page match them without replacing existing elements.
 
 const SVG = "http://www.w3.org/2000/svg";
-// What a user changes by hand: set when it is made, and afterwards only when the description itself changes.
+// Properties that a user can change: set when the element is made, and later only when the description changes.
 const PROPERTIES = new Set(["value", "checked", "indeterminate", "disabled", "open"]);
 const OURS = new Set(["key", "on", "style", "made", "own"]);
 
 const described = new WeakMap();
 const listeners = new WeakMap();
 
-/** Describe an element: its tag with classes after dots, what it has, and what is in it. */
+/** Describe an element: its tag with classes after dots, its properties, and its children. */
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flat(children) };
 }
 
-/** Make the children of an element look like this: what has the same key, or the same place, stays and is updated. */
+/** Make the children of an element match these: a child with the same key or place is kept and updated. */
 export function show(parent, ...wanted) {
   const focused = document.activeElement;
   place(parent, flat(wanted));
-  // Whoever was moved among its siblings has lost the focus.
+  // An element that was moved among its siblings has lost the focus.
   if (focused !== document.activeElement && focused?.isConnected) focused.focus({ preventScroll: true });
 }
 
-/** One list without gaps; what is not there keeps its place, so that its neighbours keep theirs. */
+/** A flat list; an absent child becomes an empty text, so that its neighbours keep their places. */
 function flat(children) {
   return children
     .flat(Infinity)
@@ -97,14 +97,14 @@ function update(node, description) {
 }
 
 function set(node, name, value, tag) {
-  if (name === "value" && node === document.activeElement) return; // somebody is typing there
+  if (name === "value" && node === document.activeElement) return; // the user is typing there
   if (PROPERTIES.has(name)) node[name] = value ?? "";
   else if (name === "class") node.setAttribute("class", [...tag.split(".").slice(1), value].filter(Boolean).join(" "));
   else if (value === undefined || value === null || value === false) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : value);
 }
 
-/** One listener for each kind of event, which calls what the newest description says. */
+/** One listener for each type of event, which calls the handler of the newest description. */
 function listen(node, type, handler) {
   if (!listeners.has(node)) listeners.set(node, {});
   const own = listeners.get(node);

@@ -1,4 +1,4 @@
-// The form that hands in a job: the command first, all else as it usually is.
+// The form that adds a job: the command first, and all other fields with their usual values.
 
 import { get, isReadOnly, post } from "./api.js";
 import { openDialog } from "./dialog.js";
@@ -8,14 +8,14 @@ import { askNow, live } from "./live.js";
 import { announce } from "./notices.js";
 import { button, jobAddress } from "./parts.js";
 
-const USUAL = { priority: 5, max_retries: 3, timeout: 0 }; // until the settings have come
+const USUAL = { priority: 5, max_retries: 3, timeout: 0 }; // until the settings are loaded
 const AFTER = { depends_on: "completed", after_any: "however they do", after_failed: "dead" };
 const WHEN = { now: "As soon as it is its turn", delay: "After a delay", run_at: "At a time" };
 
 export function openEnqueue() {
   if (isReadOnly || document.querySelector("dialog[open]")) return;
   const state = { when: "now", priority: null, usual: USUAL, error: null, isSending: false };
-  const settings = get("/api/settings").catch(() => USUAL); // whoever is refused here is told when the job is sent
+  const settings = get("/api/settings").catch(() => USUAL); // an error appears when the job is sent
   const draw = (close, redraw) => {
     const change = (part) => {
       Object.assign(state, part);
@@ -45,7 +45,7 @@ async function enqueue(job) {
   askNow();
 }
 
-/** What was filled in, and nothing else: what is left empty is as it usually is. */
+/** Only the fields that were filled in: the server uses its defaults for the others. */
 function jobIn(elements, { when, priority }) {
   const job = { command: elements.command.value };
   if (priority !== null) job.priority = priority;

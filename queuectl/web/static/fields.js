@@ -1,8 +1,8 @@
-// What forms are made of: a labelled field with a hint, and the button that sends them off.
+// The parts of forms: a labelled field with a hint, and the button that submits the form.
 
 import { h } from "./dom.js";
 
-/** A field with its name above and, below, what it takes; `beside` stands next to the input. */
+/** A field with its label above and a hint below; `beside` is placed next to the input. */
 export function field(label, input, { hint, beside, form = "dialog" } = {}) {
   const id = `${form}-${input.props.name}`;
   const named = { ...input, props: { ...input.props, id, "aria-describedby": hint ? `${id}-hint` : null } };

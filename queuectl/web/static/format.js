@@ -7,10 +7,10 @@ export const number = (value) => whole.format(value);
 
 const MOST_COUNTED = 1000;
 
-/** A number that is counted no further than this. */
+/** A count that the server stops at MOST_COUNTED: `1,000+`. */
 export const upTo = (value) => (value < MOST_COUNTED ? number(value) : `${number(MOST_COUNTED)}+`);
 
-/** A rate: with a digit behind the point only while it is small. */
+/** A rate, with one decimal place only while it is small. */
 export const rate = (value) => (value < 10 ? tenths : whole).format(value);
 
 /** `1 job`, `2 jobs`, `1,000 jobs`. */
@@ -29,11 +29,11 @@ export function duration(seconds) {
 
 const inTwo = (large, unit, small, part) => `${large} ${unit} ${small} ${part}`;
 
-/** The same without hundredths, for what is still under way: as `roughly` in times.py says it. */
+/** A duration without hundredths, for something that still runs: as `roughly` in times.py says it. */
 export const roughly = (seconds) =>
   seconds < 59.5 ? `${Math.max(0, Math.round(seconds))} s` : duration(seconds);
 
-/** A duration as one would type it: `1h30m`. */
+/** A duration as a user would type it: `1h30m`. */
 export function asTyped(seconds) {
   let left = seconds;
   let text = "";
@@ -61,7 +61,7 @@ const timeOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())
 
 export const minuteOf = (moment) => `${two(moment.getHours())}:${two(moment.getMinutes())}`;
 
-/** Local time to the second, with its offset, so that nobody has to guess whose it is. */
+/** Local time to the second, with its UTC offset, so that the time zone is clear. */
 export function absolute(moment) {
   const minutes = -moment.getTimezoneOffset();
   const far = Math.abs(minutes);
@@ -69,7 +69,7 @@ export function absolute(moment) {
   return `${dayOf(moment)} ${timeOf(moment)} (UTC${minutes < 0 ? "−" : "+"}${offset})`;
 }
 
-/** A moment near now: the day only where it is another one. */
+/** A time near now, with the day only if it is not today. */
 export function clock(moment, now) {
   const isToday = dayOf(moment) === dayOf(new Date(now));
   return isToday ? timeOf(moment) : `${dayOf(moment)} ${minuteOf(moment)}`;
@@ -80,7 +80,7 @@ export function bytes(value) {
   return value < 1e9 ? `${whole.format(value / 1e6)} MB` : `${tenths.format(value / 1e9)} GB`;
 }
 
-/** A command on one line, as one would type it. */
+/** A command on one line, as a user would type it. */
 export function commandLine(command) {
   if (!Array.isArray(command)) return command;
   return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");

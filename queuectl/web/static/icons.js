@@ -1,4 +1,4 @@
-// The page's own drawings: one stroke on a grid of 16, in the colour of the text around them.
+// The page's icons: one stroke on a grid of 16, in the colour of the text around them.
 
 import { h } from "./dom.js";
 
@@ -34,7 +34,7 @@ const SHAPES = {
   edit: ["M3 13l.6-2.8L10.5 3.3l2.2 2.2L5.8 12.4z"],
 };
 
-/** A drawing that says nothing by itself: what it means stands beside it, or in a label. */
+/** An icon that is hidden from screen readers: its meaning is in the text beside it, or in a label. */
 export function icon(name) {
   const paths = SHAPES[name].map((d) => h("path", { d }));
   return h(`svg.icon.icon-${name}`, { viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" }, paths);

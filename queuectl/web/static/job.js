@@ -135,7 +135,7 @@ function whyCard(job, sentences) {
   );
 }
 
-/** Every try by its number over the whole life of the job. */
+/** Every try, numbered over the whole life of the job. */
 function triesCard(job, shown, pick) {
   const running =
     job.state === "processing"
@@ -221,7 +221,7 @@ function worker(job) {
   return isHere ? h("a", { href: "#/workers" }, job.worker) : job.worker;
 }
 
-/** `waits 2, 4, 8 s …`: as long as each of the first tries that fail is waited after. */
+/** `waits 2, 4, 8 s …`: the waits after the first failures. */
 function backoff({ max_retries: retries, backoff_base: base }) {
   if (!retries) return "not tried again";
   const waits = [1, 2, 3].slice(0, retries).map((failures) => number(Math.round(base ** failures)));

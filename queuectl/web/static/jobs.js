@@ -1,4 +1,4 @@
-// Jobs by state, queue, label and text: filters that live in the address, a page at a time, and what to do to many.
+// Jobs by state, queue, label and text: filters in the address, one page at a time, and actions on many jobs.
 
 import { ACTIONS, actOnMany, possible } from "./actions.js";
 import { get } from "./api.js";
@@ -11,7 +11,7 @@ import { address, here, replace } from "./router.js";
 import { jobTable } from "./rows.js";
 
 const PAGE = 50;
-const MOST = 200; // at once: what comes after that is a page of its own
+const MOST = 200; // jobs on one page; more jobs are on the next page
 const TYPING_MS = 300;
 const FILTERS = ["state", "queue", "label", "match", "reason", "older_than"];
 
@@ -90,14 +90,14 @@ export function jobsView({ filters }, redraw) {
       return h(
         "div.empty",
         {},
-        h("p.empty-title", {}, "No job is like that."),
+        h("p.empty-title", {}, "No job matches."),
         h("a.button.plain", { href: "#/jobs" }, "Show all jobs"),
       );
     }
     return empty("There are no jobs yet.", "Hand in the first one:", 'queuectl enqueue "echo hello"');
   }
 
-  /** What can be done to those that are chosen, or to all that match: everything there is matches no filter at all. */
+  /** The actions on the chosen jobs, or on all that match the filters; without a filter there is no "all". */
   function bulkBar() {
     const jobs = page.jobs.filter((job) => chosen.ids.has(job.id));
     const states = wanted.state ? [wanted.state] : chosen.all ? STATES : [...new Set(jobs.map((job) => job.state))];
@@ -150,13 +150,13 @@ export function jobsView({ filters }, redraw) {
   return { title: wanted.state ? `Jobs, ${wanted.state}` : "Jobs", load, draw };
 }
 
-/** Those of the filters in an address that there are. */
+/** The known filters of an address that have a value. */
 const known = (filters) =>
   Object.fromEntries(Object.entries(filters).filter(([name, value]) => FILTERS.includes(name) && value));
 
 const isFiltered = (wanted) => Object.keys(wanted).length > 0;
 
-/** How many there are, null where nobody has counted them: only those of a state, and of a queue, are counted. */
+/** How many jobs match, null if it is not known: there are counts only by state and by queue. */
 function total({ state, queue, ...others }) {
   if (isFiltered(others)) return null;
   const { stats, queues } = live.overview;
@@ -187,9 +187,9 @@ function stateChoices(wanted) {
 }
 
 let typing = 0;
-let typed = {}; // in the fields of the form, and not yet in the address
+let typed = {}; // in the fields of the form, but not yet in the address
 
-/** Changes what the address says by then: a link may have been followed meanwhile, and another field been changed. */
+/** After a pause, changes the address as it is then: a link or another field may have changed it meanwhile. */
 function follow(name) {
   return (event) => {
     typed[name] = event.target.value.trim();

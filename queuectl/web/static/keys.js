@@ -48,7 +48,7 @@ function focusFirstRow() {
   document.querySelector("tbody .job-id")?.focus();
 }
 
-/** Close every menu but this; whoever had the focus in one gets it back where the menu was opened. */
+/** Close every menu but this; if the focus was in a menu, it returns to the button that opened the menu. */
 function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (menu === except) continue;

@@ -1,4 +1,4 @@
-// The line: who runs next, and why there. A bar is the priority that a job was given, and what waiting has earned it.
+// The line: which job runs next, and why. A bar shows a job's priority, and the points that it earned by waiting.
 
 import { actionMenu } from "./actions.js";
 import { h } from "./dom.js";
@@ -56,7 +56,7 @@ function draw() {
   );
 }
 
-/** Jobs that stand in line in a paused queue: nothing is started of it, so they are in nobody's way. */
+/** Jobs in line in a paused queue: they are not started, and delay no other job. */
 function heldCard(held, many) {
   const paused = live.overview.queues.filter((queue) => queue.paused && queue.jobs.pending + queue.jobs.failed);
   const names = paused.map(({ name }) => name);
@@ -68,7 +68,7 @@ function heldCard(held, many) {
   );
 }
 
-/** Where a list shows a part only: how large it is, and where the others are. */
+/** A note under a list that shows only a part: how many jobs there are, and links to the others. */
 function rest(shown, many, places) {
   if (many <= shown.length) return null;
   return h(
@@ -79,12 +79,12 @@ function rest(shown, many, places) {
   );
 }
 
-/** The first so many in line. */
+/** The first jobs in line, at most `most`. */
 export function lineList(line, most) {
   if (!line.length) {
     return empty(
-      "Nobody is in line.",
-      "Whatever you hand in stands here until a worker is free:",
+      "No job is in line.",
+      "A new job stays here until a worker is free:",
       'queuectl enqueue "echo hello"',
     );
   }
@@ -138,13 +138,13 @@ function position(job, place, points, scale, marks) {
   );
 }
 
-/** Points of waiting at this moment: where time earns them the bar grows by itself between two answers. */
+/** A job's points for waiting at this moment: if time earns points, the bar also grows between two answers. */
 function aged(job) {
   const { points_a_second: speed, now: told } = live.overview;
   return job.waiting_time + (speed ? (speed * Math.max(0, now() - Date.parse(told))) / 1000 : 0);
 }
 
-/** Whoever stands before somebody with a higher sum was put there by hand. */
+/** The promoted jobs: a job before another one with a higher sum was put there by hand. */
 function promotedIn(line) {
   const found = new Set();
   let highest = 0;

@@ -1,14 +1,14 @@
-// The page's heartbeat: one conditional question a second, none while nobody looks, patience while the server is gone.
+// Polling: one conditional request a second, none while the page is hidden, and fewer while the server does not answer.
 
 import { getIfChanged } from "./api.js";
 
 const EVERY_MS = 1000;
 const LONGEST_WAIT_MS = 15_000;
 
-/** What is known of the queue: the newest overview, and how the connection is. */
+/** What is known of the queue: the newest overview, and the state of the connection. */
 export const live = { overview: null, skew: 0, failures: 0, reason: null, retryAt: 0 };
 
-/** The server's time by this machine's clock: whose durations tick here must not depend on who is right. */
+/** The server's time: durations must not depend on whether this machine's clock agrees with the server's. */
 export const now = () => Date.now() + live.skew;
 
 let tag = null;
@@ -17,7 +17,7 @@ let isAsking = false;
 let onChange = () => {};
 let onBeat = () => {};
 
-/** From now on: `changed` is called when there is news, `beat` after every question, and once a second anyway. */
+/** Start polling: `changed` is called when there is news, `beat` after every request. */
 export function begin(changed, beat) {
   onChange = changed;
   onBeat = beat;
@@ -25,7 +25,7 @@ export function begin(changed, beat) {
   askNow();
 }
 
-/** Ask at once: after a change of our own, or when somebody does not want to wait. */
+/** Ask at once: after a change by this page, or when the user does not want to wait. */
 export async function askNow() {
   clearTimeout(timer);
   if (isAsking) return;
@@ -53,7 +53,7 @@ export async function askNow() {
   if (!document.hidden) timer = setTimeout(askNow, wait);
 }
 
-/** The same function, but never twice at once: who calls meanwhile has it done once more afterwards. */
+/** The same function, but never twice at once: a call during a run makes it run once more afterwards. */
 export function oneAtATime(action) {
   let running = null;
   let again = false;

@@ -1,4 +1,4 @@
-// What the page says in passing: small notices that go by themselves, read out politely, and errors that stay.
+// Notices: short messages that disappear by themselves (an aria-live region), and errors that stay.
 
 import { h, show } from "./dom.js";
 import { icon } from "./icons.js";
@@ -9,7 +9,7 @@ const MOST = 4;
 let notices = [];
 let count = 0;
 
-/** Say something; with a link to where it leads. */
+/** Show a notice, with a link if `href` is given. */
 export function announce(text, { href, isError = false } = {}) {
   const notice = { key: (count += 1), text, href, isError };
   notices = [...notices, notice].slice(-MOST);

@@ -1,4 +1,4 @@
-// What a try printed or prints: followed while it runs, at its end until one scrolls away, in colours, as text.
+// The output of a try, as text in colours: followed while it runs, and kept at its end until the user scrolls away.
 
 import { Reader, fill, lineElement } from "./ansi.js";
 import { get, jobPath } from "./api.js";
@@ -8,17 +8,17 @@ import { complain } from "./notices.js";
 import { button } from "./parts.js";
 
 const MOST_LINES = 5000;
-const TAIL = -256_000; // bytes before the end, where one begins to look
+const TAIL = -256_000; // reading begins this many bytes before the end
 const NEAR_END = 40;
 
 const STREAMS = ["stdout", "stderr"];
 
-/** The output of a job: which try and stream one looks at, and the element that holds it. */
+/** The output of a job: the try and the stream that are shown, and the element that holds the text. */
 export function outputOf(id, redraw) {
   const shown = { lease: null, stream: "stdout", isChosen: false, isWrapped: true, follows: true };
   let reading = null;
 
-  /** Begin anew where another try or stream is wanted; otherwise go on where the text ended. */
+  /** Start again for another try or stream; otherwise go on where the text ended. */
   function look(lease, stream = shown.isChosen || shown.lease === lease ? shown.stream : STREAMS[0]) {
     if (reading && shown.lease === lease && shown.stream === stream) return;
     Object.assign(shown, { lease, stream, follows: true });
@@ -42,7 +42,7 @@ export function outputOf(id, redraw) {
     redraw();
   });
 
-  /** Whether a run has printed to stderr alone, where its traceback is; asked once, and not if one has chosen. */
+  /** Whether a run has printed to stderr only, such as a traceback; asked once, unless the user has chosen a stream. */
   async function isOnlyInErrors(current) {
     if (shown.isChosen || !current.isEmpty) return false;
     current.isEmpty = false;
@@ -129,7 +129,7 @@ function tab(stream, isSelected, choose) {
   return h("button", props, stream);
 }
 
-/** One stream of one try: its end at first, and from then on what is added. */
+/** One stream of one try: first its end, and then everything that is added. */
 class Reading {
   #reader = null;
   #offset = TAIL;
@@ -137,7 +137,7 @@ class Reading {
   #open = null;
   #isDone = false;
   #isWhole = true;
-  isEmpty = false; // it has ended, and this stream is empty
+  isEmpty = false; // the run has ended, and this stream is empty
   note = "";
 
   constructor(id, lease, stream, element) {
@@ -151,7 +151,7 @@ class Reading {
     element.replaceChildren();
   }
 
-  /** Ask for what came since, until there is no more for now. At the end, what was stored is read once more. */
+  /** Read new output until there is no more for now. When the run has ended, the stored output is read once more. */
   async goOn() {
     while (this.element && !this.#isDone) {
       const found = await get(`${jobPath(this.id)}/output`, { ...this.parameters, offset: this.#offset });
@@ -163,7 +163,7 @@ class Reading {
       }
       if (this.#offset === TAIL) this.#begin(found);
       this.#add(found.text);
-      const isStuck = found.offset === this.#offset; // the rest is a part of a letter, until more is printed
+      const isStuck = found.offset === this.#offset; // the rest is an incomplete character, until more is printed
       this.#offset = found.offset;
       this.#lease = found.running ? found.lease : null;
       if (found.offset < found.size && !isStuck) continue;
@@ -184,7 +184,7 @@ class Reading {
   #add(text) {
     const ended = this.#reader.read(text);
     if (ended.length && this.#open) {
-      this.#open.remove(); // it is the first of those that have ended
+      this.#open.remove(); // the first of the ended lines replaces it
       this.#open = null;
     }
     this.element.append(...ended.slice(-MOST_LINES).map(lineElement));
@@ -196,7 +196,7 @@ class Reading {
     this.#forget(this.element.childElementCount - MOST_LINES);
   }
 
-  /** The first so many lines, at once: a page with all that a job ever printed would be slow. */
+  /** Remove the first lines in one step: a page with a job's whole output would be slow. */
   #forget(many) {
     if (many <= 0) return;
     const range = document.createRange();
@@ -217,7 +217,7 @@ class Reading {
   }
 }
 
-/** All of it, as a file: asked for piece by piece from the beginning. */
+/** The whole output as a file: read piece by piece from the beginning. */
 async function download(id, { lease, stream }) {
   try {
     const pieces = [];

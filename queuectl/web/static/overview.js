@@ -1,4 +1,4 @@
-// The first view: counts, charts, what each worker ran, who is next, and what has ended lately.
+// The first view: counts, charts, what each worker ran, the next jobs, and the jobs that ended lately.
 
 import { endedChart, loadChart } from "./charts.js";
 import { get, isReadOnly } from "./api.js";

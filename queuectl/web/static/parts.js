@@ -1,4 +1,4 @@
-// The small parts that every view is made of: states, times, links to jobs, things to type, lists that are empty.
+// The small parts of which views are made: states, times, links to jobs, command lines to copy, empty lists.
 
 import { h } from "./dom.js";
 import { absolute, clock, commandLine, distance, duration, number, oneLine, roughly } from "./format.js";
@@ -19,14 +19,14 @@ export const jobsAddress = (filters) => `#/jobs?${new URLSearchParams(filters)}`
 export const command = (job) =>
   h("code.command", { title: commandLine(job.command) }, oneLine(commandLine(job.command)));
 
-/** A moment as its distance from now; the whole of it where the pointer rests. */
+/** A time as its distance from now; the full time is in the tooltip. */
 export function when(iso, { prefix = "" } = {}) {
   if (!iso) return null;
   const moment = new Date(iso);
   return h("time", { datetime: iso, title: absolute(moment) }, `${prefix}${distance(moment, now())}`);
 }
 
-/** A moment that is only estimated, as a time of day. */
+/** An estimated time, as a time of day. */
 export function around(iso, prefix = "") {
   if (!iso) return null;
   const moment = new Date(iso);
@@ -39,7 +39,7 @@ export const since = (iso) => roughly((now() - Date.parse(iso)) / 1000);
 
 export const tries = (job) => `${number(job.attempts)}/${number(job.max_retries + 1)}`;
 
-/** What is to be said of a job's times, by its state: since when, from when, or when it ended and how long it took. */
+/** A job's times, by its state: how long it has run, when it starts, or when it ended and how long it took. */
 export function timing(job) {
   if (job.state === "processing") {
     return h("span.timing", {}, `for ${since(job.started_at)}`, around(job.expected_end_at, " · ends "));
@@ -55,7 +55,7 @@ function waiting(job) {
   return job.expected_start_at ? around(job.expected_start_at, "starts ") : when(job.created_at, { prefix: "came " });
 }
 
-/** A card with a heading, and on the right of it what can be done. */
+/** A card with a heading, and on the right of it the buttons. */
 export function card(title, { note, tools, key } = {}, ...content) {
   const id = `card-${(key ?? title).toLowerCase().replace(/[^a-z0-9]+/g, "-")}`;
   return h(
@@ -66,12 +66,12 @@ export function card(title, { note, tools, key } = {}, ...content) {
   );
 }
 
-/** Nothing to see, and what to type for there to be something. */
+/** A note that there is nothing to show, and the commands that would change that. */
 export function empty(title, text, ...lines) {
   return h("div.empty", {}, h("p.empty-title", {}, title), h("p", {}, text), lines.map(typed));
 }
 
-/** A command line to take along. Over plain HTTP from another machine the browser lets nobody copy. */
+/** A command line to copy. Over plain HTTP from another machine, browsers offer no clipboard. */
 export function typed(line) {
   const copy = async () => {
     await navigator.clipboard.writeText(line);
@@ -91,13 +91,13 @@ export function button(label, action, { name, kind = "plain", title, disabled = 
   return h(`button.button.${kind}`, props, name ? icon(name) : null, h("span", {}, label));
 }
 
-/** How much of the whole it is, as a bar. */
+/** A share of the whole, as a bar. */
 export function level(value, most, label) {
   const width = `${most ? Math.min(100, (value / most) * 100) : 0}%`;
   return h("span.level", { role: "img", "aria-label": label }, h("span", { style: { width } }));
 }
 
-/** One out of a few, as links side by side. */
+/** A choice of one out of a few, as links side by side. */
 export function choices(label, options, chosen) {
   return h(
     "nav.choices",

@@ -1,4 +1,4 @@
-// A long change in pieces: asked for again and again while there is more, with a bar, and a way to stop.
+// A long change in several requests, with a progress bar and a button to stop.
 
 import { post } from "./api.js";
 import { openDialog } from "./dialog.js";
@@ -7,7 +7,7 @@ import { number } from "./format.js";
 
 const PIECE = 500;
 
-/** Do it to all; returns how many were changed, null if it went wrong, which has then been said. */
+/** Change all the jobs; returns how many were changed, or null after an error, which the dialog has shown. */
 export async function progress(title, path, which, total) {
   const state = { changed: 0, isStopped: false, error: null };
   let redraw = () => {};

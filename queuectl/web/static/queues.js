@@ -72,7 +72,7 @@ function limits({ limit, rate }) {
   return parts.filter(Boolean).join(", ") || "no limits";
 }
 
-/** What is under way in the queue, side by side: what has ended would soon be all that one sees. */
+/** The jobs of the queue that have not ended, as shares of a bar: ended jobs would soon fill all of it. */
 function shares({ jobs }) {
   const states = ["processing", "pending", "failed"];
   const total = states.reduce((sum, state) => sum + jobs[state], 0);

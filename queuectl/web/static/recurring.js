@@ -53,7 +53,7 @@ function one(schedule) {
         h("dd", {}, paused ? "not while it is paused" : when(schedule.next_at), nextTimes(schedule)),
       ),
       h("div", {}, h("dt", {}, "Last"), h("dd", {}, last(schedule))),
-      h("div", {}, h("dt", {}, "Manners"), h("dd", {}, manners.join(", "))),
+      h("div", {}, h("dt", {}, "Rules"), h("dd", {}, manners.join(", "))),
     ),
     isReadOnly
       ? null
@@ -69,7 +69,7 @@ function one(schedule) {
   );
 }
 
-/** When it came last, and what came of it: its newest job, or why there was none. */
+/** When the schedule came last, its newest job, and why the last occurrence enqueued none. */
 function last({ last_at: at, last_job: id, note }) {
   return [
     at ? when(at) : "never yet",

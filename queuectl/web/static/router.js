@@ -1,4 +1,4 @@
-// Where one is: the address after the #, so that every view and every filter can be kept as a bookmark.
+// The current view: the address after the #, so that every view with its filters can be bookmarked.
 
 /** `#/jobs?state=dead` is {path: ["jobs"], filters: {state: "dead"}}. */
 export function here() {
@@ -22,7 +22,7 @@ export const address = (path, filters = {}) => {
   return `#/${path}${told.length ? `?${new URLSearchParams(told)}` : ""}`;
 };
 
-/** Go on typing in the same place: the address follows, the way back stays one step. */
+/** Change the address while the user types, without a new step in the browser's history. */
 export function replace(target) {
   history.replaceState(null, "", target);
   dispatchEvent(new HashChangeEvent("hashchange"));

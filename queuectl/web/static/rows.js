@@ -1,4 +1,4 @@
-// A table of jobs, as every view shows them: one row a job, walked through with the arrow keys, chosen with a box.
+// A table of jobs, as every view shows them: one row per job, arrow keys to move, checkboxes to choose.
 
 import { actionMenu } from "./actions.js";
 import { isReadOnly } from "./api.js";
@@ -8,7 +8,7 @@ import { command, jobLink, jobsAddress, stateBadge, timing, tries } from "./part
 
 const COLUMNS = ["State", "Job", "Command", "Priority", "Tries", "When"];
 
-/** `selection` is {ids, change}: who is chosen, and what to call with the new set; without it nobody can be chosen. */
+/** `selection` is {ids, change}: the chosen ids, and what to call with a new set; without it rows have no checkbox. */
 export function jobTable(jobs, caption, { selection, detail = timing, after } = {}) {
   const chosen = isReadOnly ? null : selection;
   return h(
@@ -101,7 +101,7 @@ const WAYS = {
   j: "nextElementSibling",
 };
 
-/** Up and down, or k and j, go from row to row; x chooses. */
+/** The arrow keys up and down, or k and j, go from row to row; x chooses the row. */
 function walk(event) {
   const from = event.target.closest("tbody tr");
   if (!from || event.ctrlKey || event.metaKey || event.target.closest(".menu ul")) return;

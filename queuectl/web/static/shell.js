@@ -1,4 +1,4 @@
-// What is around every view: where one can go, the search, a word when the server is gone.
+// The frame around every view: the navigation, the search, and a banner while the server does not answer.
 
 import { ServerError, get, isReadOnly, jobPath, version } from "./api.js";
 import { h } from "./dom.js";
@@ -23,7 +23,7 @@ const PLACES = [
 
 const state = { isMenuOpen: false };
 
-/** The whole page: what is around, and in it the view that is open. */
+/** The whole page: the frame, and in it the open view. */
 export function shell(place, title, content, redraw) {
   return h(
     "div.page",
@@ -40,7 +40,7 @@ export function shell(place, title, content, redraw) {
   );
 }
 
-/** The address belongs to the views, so a link to a place on the page goes there by hand. */
+/** What follows the # is the address of the view, so a link to a place on the page must move the focus itself. */
 function skip(event) {
   event.preventDefault();
   document.getElementById("main").focus();
@@ -149,7 +149,7 @@ function topBar(title) {
   );
 }
 
-/** To the job of this id, or to all that have the text in their command. */
+/** Go to the job with this id, or to all jobs with the text in their command. */
 async function find(event) {
   event.preventDefault();
   const input = event.target.elements.text;
@@ -169,7 +169,7 @@ async function isJob(id) {
   }
 }
 
-/** Calm: it says what is, and that it mends itself. */
+/** Says, without alarm, that the server does not answer, and when the page tries again. */
 function banner() {
   if (!live.failures) return null;
   const isRefused = live.reason instanceof ServerError && [401, 403].includes(live.reason.status);

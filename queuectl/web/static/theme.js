@@ -1,4 +1,4 @@
-// Dark or light: as the system has it, or as was chosen here.
+// Dark or light: as in the system's settings, or as the user chose here.
 
 const KEY = "queuectl-theme";
 const NEXT = { system: "light", light: "dark", dark: "system" };

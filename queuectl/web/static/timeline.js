@@ -1,4 +1,4 @@
-// What each worker ran in the last minutes: a bar a run, as long as it took, in the colour of how it ended.
+// What each worker ran in the last minutes: one bar per run, as long as the run took, in the colour of its outcome.
 
 import { h } from "./dom.js";
 import { clock, commandLine, count, duration, minuteOf, oneLine, roughly } from "./format.js";
@@ -9,7 +9,7 @@ const MARKS = 4;
 const MOST_WORKERS = 12;
 const LONGEST_COMMAND = 80;
 
-/** The timeline of so many minutes until now; it moves on by itself between two answers. */
+/** The timeline of the last minutes; it also moves on between two answers. */
 export function timeline({ workers, minutes }) {
   const to = now();
   const from = to - minutes * 60_000;
@@ -28,7 +28,7 @@ export function timeline({ workers, minutes }) {
   );
 }
 
-/** Who lives comes first, by name, so that no row changes its place; then who is gone, the last to go first. */
+/** Living workers first, by name, so that no row changes its place; then ended ones, by the end of their last run. */
 function ordered(workers) {
   const living = new Set(live.overview.workers.map(({ name }) => name));
   const last = ({ runs }) => runs.at(-1)?.finished_at ?? "";
@@ -55,7 +55,7 @@ function row({ name, runs }, from, to) {
   );
 }
 
-/** Only the newest of a worker is on the way of the Tab key; the arrow keys lead to the others. */
+/** The Tab key reaches only the newest bar of a worker; the arrow keys lead to the others. */
 function bar(run, from, to, isNewest) {
   const start = Math.max(from, Date.parse(run.started_at));
   const end = run.finished_at ? Date.parse(run.finished_at) : to;

@@ -1,8 +1,8 @@
-// A small label beside what the pointer or the focus is on: the text of its `data-tip`.
+// A small label beside the element that has the pointer or the focus: the text of its `data-tip`.
 
 const tip = document.createElement("div");
 tip.className = "tip";
-tip.setAttribute("aria-hidden", "true"); // the same stands in the element's own label
+tip.setAttribute("aria-hidden", "true"); // the element's own label has the same text
 tip.hidden = true;
 
 export function beginTips() {

@@ -1,4 +1,4 @@
-// The workers: whether they live, what they have in hand, what they use, and what they ran in the last minutes.
+// The workers: whether they live, their current jobs, what they use, and what they ran in the last minutes.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -14,7 +14,7 @@ export function workersView(_, redraw) {
   return { title: "Workers", load: past.load, draw: () => h("div.stack", {}, list(), past.draw()) };
 }
 
-/** The timeline as a card: asked for when something has changed. */
+/** The timeline as a card; it is loaded when something has changed. */
 export function pastOfWorkers(redraw) {
   const known = { workers: null, error: null };
   const load = oneAtATime(async () => {
