@@ -67,10 +67,11 @@ def run_many(kind: type[Peer], root: str, scale: Scale) -> float:
     """Seconds from the first hand-in to the end of the last job; the last SLOTS jobs write down when they end."""
     with opened(kind, root) as peer:
         ends = [os.path.join(peer.root, f"end-{number}") for number in range(SLOTS)]
+        jobs = min(scale.runs, kind.most_running)
         last = [["sh", "-c", f"date +%s%N >{end}.new; mv {end}.new {end}"] for end in ends]
         began = time.time_ns()
-        peer.do(peer.hand_in_many([*[TRUE] * scale.runs, *last]))
-        return (max(map(content_of, ends)) - began) / 1e9
+        peer.do(peer.hand_in_many([*[TRUE] * jobs, *last]))
+        return (max(map(content_of, ends)) - began) / 1e9 * scale.runs / jobs
 
 
 def pick_up(kind: type[Peer], root: str, scale: Scale) -> float:
@@ -162,11 +163,13 @@ def compare(root: str, scale: Scale) -> str:
     lines: list[list[str]] = []
     for row in ROWS:
         what = row.what.format(half=scale.runs // 2, runs=scale.runs, waiting=scale.small)
-        print(f"{what} …", file=sys.stderr, flush=True)
         lines.append([what, *shown(row, there, measured(row, there, root, scale))])
+        print(*lines[-1], sep="  ", file=sys.stderr, flush=True)
     notes = [f"{kind.name}: {kind.how}." for kind in there]
     fewer = [kind for kind in there if kind.keeps_jobs and kind.most_waiting < scale.small]
     notes += [f"{kind.name}: with {kind.most_waiting:,} waiting." for kind in fewer]
+    slow = [kind for kind in there if kind.most_running < scale.runs]
+    notes += [f"{kind.name}: {kind.most_running:,} jobs run, and their time is multiplied." for kind in slow]
     notes += [f"{kind.name} was not measured: there is no {kind.missing()}." for kind in PEERS if kind not in there]
     return "\n".join([render.table(lines, ["", *(kind.name for kind in there)]), "", *notes])
 

@@ -30,6 +30,7 @@ class Peer:
     how: ClassVar[str]  # how it is used, and why that is its best way
     needs: ClassVar[Sequence[str]]  # the commands that it needs
     most_waiting: ClassVar[int] = 10_000
+    most_running: ClassVar[int] = 2_000  # what it would take longer for is multiplied
     keeps_jobs: ClassVar[bool] = True  # False if it only runs commands as it reads them, without a queue
     runs_many: ClassVar[bool] = True
 
@@ -223,6 +224,7 @@ class Pueue(Peer):
     name = "Pueue"
     how = "its daemon with parallel 2; it has no way to hand in many at once"
     needs = ("pueue", "pueued")
+    most_running = 200  # it looks for work three times a second
     most_waiting = 2_000  # it writes all of them anew at each change: ten thousand would take it an hour to accept
 
     def __init__(self, root: str) -> None:
