@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -126,3 +127,10 @@ def test_a_worker_that_a_signal_told_to_stop_is_shown_so(busy: Cli) -> None:
     os.kill(worker.pid, signal.SIGTERM)
     eventually(lambda: [one.stop_grace for one in workers(busy)] == [30])
     assert " stopping " in busy.ok("worker", "list")
+
+
+def test_a_job_that_is_typed_as_json_is_read_as_enqueue_reads_it(cli: Cli) -> None:
+    done = cli("run", "--label", "mine", json.dumps({"id": "j", "command": act("say hello", "exit 3")}))
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    found = json.loads(cli.ok("show", "j", "--json"))
+    assert (found["label"], found["max_retries"]) == ("mine", 0)

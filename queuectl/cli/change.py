@@ -25,7 +25,7 @@ from queuectl.cli.selecting import (
     selection,
     selectors,
 )
-from queuectl.cli.typed_json import from_pieces, typed_object
+from queuectl.cli.typed_json import typed_job
 from queuectl.errors import InvalidInput
 from queuectl.job import State
 from queuectl.queue import Queue
@@ -122,8 +122,7 @@ def edit(job_id: str, command: tuple[str, ...], line: str | None, unset_env: tup
     """
     queue = Queue()
     fields = job_fields(options)
-    given = typed_object(command[0]) if len(command) == 1 else from_pieces(command)
-    wanted = command_of(command, line)
+    wanted, given = command_of(command, line), typed_job(command)
     if given is not None:
         fields = {**given, **fields}
     elif wanted is not None:

@@ -8,7 +8,7 @@ import click
 
 from queuectl.cli.hand_in import announce, enqueue_file, tell
 from queuectl.cli.options import command_of, job_fields, job_options
-from queuectl.cli.typed_json import from_pieces, typed_object
+from queuectl.cli.typed_json import typed_job
 from queuectl.errors import InvalidInput
 from queuectl.queue import Queue
 
@@ -39,9 +39,7 @@ def enqueue(command: tuple[str, ...], path: str | None, line: str | None, strict
             raise InvalidInput("--file brings its own commands and ids. Leave out the command and --id")
         added = enqueue_file(queue, path, fields, strict)
     else:
-        given = None
-        if command:
-            given = typed_object(command[0]) if len(command) == 1 else from_pieces(command)
+        given = typed_job(command)
         job = dict(fields, command=wanted) if given is None else given | fields
         added = queue.enqueue_all([job], strict=strict, warn=tell)
     announce(queue, added)

@@ -11,6 +11,7 @@ import click
 
 from queuectl.cli.hand_in import place_line, tell
 from queuectl.cli.options import command_of, job_fields, job_options
+from queuectl.cli.typed_json import typed_job
 from queuectl.follow import follow
 from queuectl.job import TIMED_OUT, Job, State
 from queuectl.queue import Place, Queue
@@ -34,9 +35,10 @@ def run(command: tuple[str, ...], line: str | None, strict: bool, **options: Any
       queuectl run "make all"
     """
     queue = Queue()
-    fields = dict(job_fields(options), command=command_of(command, line))
-    fields.setdefault("max_retries", 0)
-    [added] = queue.enqueue_all([fields], strict=strict, warn=tell)
+    fields, wanted, given = job_fields(options), command_of(command, line), typed_job(command)
+    job = dict(fields, command=wanted) if given is None else given | fields
+    job.setdefault("max_retries", 0)
+    [added] = queue.enqueue_all([job], strict=strict, warn=tell)
     attendance = Attendance(queue, added)
     try:
         attendance.begin()

@@ -21,6 +21,13 @@ PLAIN = re.compile(r"[\w./:+-]+")
 LONGEST_SHOWN = 200
 
 
+def typed_job(command: tuple[str, ...]) -> dict[str, Any] | None:
+    """The JSON object that was typed in the place of a command; None if it is a command."""
+    if not command:
+        return None
+    return typed_object(command[0]) if len(command) == 1 else from_pieces(command)
+
+
 def typed_object(text: str) -> dict[str, Any] | None:
     """The object that was typed; None if it is a line for the shell."""
     text = unwrapped(text)
