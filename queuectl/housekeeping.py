@@ -49,8 +49,8 @@ class Housekeeping:
         self.looked_at = 0.0
         self._heartbeat_at = self._recovered_at = self._tidy_at = self._realign_at = 0.0
 
-    def is_due(self) -> bool:
-        return time.monotonic() - self.looked_at >= LOOK_SECONDS
+    def is_due(self, seconds: float = LOOK_SECONDS) -> bool:
+        return time.monotonic() - self.looked_at >= seconds
 
     def look(self) -> bool:
         """Do the tasks that are due; True if a job was put in line."""

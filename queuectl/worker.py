@@ -54,7 +54,7 @@ class WorkerProcess:
         self.patience = Patience(storage, self.stop, log)
         self.house = Housekeeping(name, home, storage, guardian, self.stop, self.patience, log)
         self._environments: dict[str | None, dict[str, str]] = {}
-        self._woken_at = 0.0
+        self._woken_at, self._was_woken = 0.0, False
 
     def work(self) -> None:
         job: Job | None = None
@@ -149,8 +149,12 @@ class WorkerProcess:
     # --- between jobs ---
 
     def _stopping(self) -> bool:
-        if self.house.is_due():
+        if self._was_woken and not self.house.is_due(IDLE_LOOK_SECONDS):
+            # The change may be a job, which is not to wait for housekeeping, or a request to stop.
+            self.patience.insist(partial(self.stop.read, self.storage, self.name))
+        elif self.house.is_due():
             self.patience.insist(self.house.look)
+        self._was_woken = False
         return self.stop.asked
 
     def _idle(self) -> None:
@@ -171,8 +175,7 @@ class WorkerProcess:
             self.patience.insist(partial(self.storage.wait, seconds))
             if time.monotonic() - self.house.looked_at >= look_seconds and self.patience.insist(self.house.look):
                 return
-        self._woken_at = time.monotonic()
-        self.house.looked_at = 0.0  # run housekeeping at once, as the change may be a request to stop
+        self._woken_at, self._was_woken = time.monotonic(), True
 
     def _send_spans(self) -> None:
         if self.tracer is not None:

@@ -199,8 +199,10 @@ def _spawn(argv: Sequence[str], env: Mapping[bytes, bytes], files: Sequence[tupl
 
 
 def _places(program: str, env: Mapping[bytes, bytes]) -> list[str]:
+    """Where the program is, in the order of PATH; to try a directory without it would cost a new process each time."""
     path = os.fsdecode(env.get(b"PATH", os.defpath))
-    return [os.path.join(place, program) for place in path.split(os.pathsep)]
+    found = (os.path.join(directory, program) for directory in path.split(os.pathsep))
+    return [file for file in found if os.path.exists(file)]
 
 
 def is_written(file: int) -> bool:

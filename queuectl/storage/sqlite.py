@@ -21,7 +21,7 @@ from queuectl.storage.sql import PARAMETER, migrations
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 BUSY_SECONDS = 60.0
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.00002, 0.01
-SLOW_SYNC_SECONDS = 0.2
+SHORTEST_LOOK, SLOW_SYNC_SECONDS = 0.001, 0.2
 LONGEST_LOG = 5_000_000  # bytes; SQLite itself lets the log grow to 1,000 pages, plus one large transaction
 
 OURS = {"meta", "settings", "clock", "totals", "jobs", "runs", "workers"}  # tables that every version of the schema has
@@ -264,11 +264,11 @@ class SQLiteStorage(Storage):
         if self._watcher is None:
             self._watcher = Watcher(os.path.dirname(self.path))
         if self._watcher.wait(seconds, self.known_settings.poll_interval):
-            # The watcher reports the write to the file; its commit becomes visible only a moment later.
-            pause = 0.001
-            while pause < SLOW_SYNC_SECONDS and self._data_version() == self._version_seen:
-                time.sleep(pause)
-                pause *= 2
+            # The watcher reports the write to the file; its commit becomes visible only a moment later, after which
+            # another write may follow at any time.
+            pause, give_up = SHORTEST_LOOK, time.monotonic() + SLOW_SYNC_SECONDS
+            while self._data_version() == self._version_seen and time.monotonic() < give_up:
+                pause = SHORTEST_LOOK if self._watcher.wait(pause, pause) else 2 * pause
 
     def size_bytes(self) -> int:
         sizes = 0
