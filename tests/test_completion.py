@@ -117,19 +117,40 @@ def test_a_shell_that_nobody_knows_is_refused(cli: Cli) -> None:
     assert done.returncode == 2 and "powershell" in done.stderr
 
 
-@pytest.mark.skipif(shutil.which("bash") is None or sys.platform == "win32", reason="there is no bash here")
-def test_a_real_bash_completes(filled: Cli, tmp_path: Path) -> None:
-    command = tmp_path / "bin" / "queuectl"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{SCRIPT}" "$@"\n')
-    command.chmod(0o755)
-    script = """
+# What completes `queuectl cancel al`, and prints it a line each. zsh completes only in its line editor, so a
+# stand-in hands it the words; zsh itself runs the rest of the script.
+BY_SHELL = {
+    "bash": """
         eval "$(queuectl completion bash)"
         [[ $(complete -p queuectl) == *-F* ]] || exit 9
         COMP_WORDS=(queuectl cancel al) COMP_CWORD=2
         $(complete -p queuectl | sed 's/.*-F \\([^ ]*\\).*/\\1/') queuectl al cancel
-        echo "${COMPREPLY[@]}"
-    """
-    env = {**filled.env, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "alpha\n", "")
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """,
+    "fish": """
+        queuectl completion fish | source
+        complete --do-complete "queuectl cancel al" | string split --fields 1 (printf "\\t")
+    """,
+    "zsh": """
+        autoload -U compinit && compinit -D
+        source <(queuectl completion zsh)
+        [[ $_comps[queuectl] == _queuectl_completion ]] || exit 9
+        _describe() { print -l -- ${(P)3%%:*} }
+        words=(queuectl cancel al) CURRENT=3
+        _queuectl_completion
+    """,
+}
+
+
+@pytest.mark.parametrize("shell", BY_SHELL)
+def test_a_real_shell_completes(filled: Cli, tmp_path: Path, shell: str) -> None:
+    program = None if sys.platform == "win32" else shutil.which(shell)
+    if program is None:
+        pytest.skip(f"there is no {shell} here")
+    command = tmp_path / "bin" / "queuectl"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{SCRIPT}" "$@"\n')
+    command.chmod(0o755)
+    env = {**filled.env, "HOME": str(tmp_path), "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([program, "-c", BY_SHELL[shell]], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "alpha\n"), done.stderr
