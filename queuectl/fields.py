@@ -96,9 +96,10 @@ def changes(job: Job, fields: Mapping[str, Any], cwd: str, now: Millis) -> dict[
     if isinstance(fields.get("env"), dict):
         fields = {**fields, "env": merged(job, fields["env"])}
     defaults = Settings(job.max_retries, job.backoff_base, timeout=job.timeout, priority=job.priority)
-    wanted = parse({"command": job.command, **fields}, defaults, cwd, now)._asdict()
+    wanted = parse({"command": job.command, "no_rerun": bool(job.no_rerun), **fields}, defaults, cwd, now)._asdict()
     columns = {"delay": "run_at"}
     given = [columns.get(name, name) for name, value in fields.items() if value is not None]
+    given += ["max_retries"] if fields.get("no_rerun") else []
     found = {name: wanted[name] for name in given}
     return {**found, "argv": wanted["argv"]} if "command" in found else found
 

@@ -170,8 +170,19 @@ def test_the_command_line_takes_all_three_and_show_tells_them(cli: Cli) -> None:
     for option, value in (("--no-retry-on", "x"), ("--jitter", "2")):
         done = cli("enqueue", option, value, "true")
         assert done.returncode == 2 and "cannot be" in done.stderr
-    cli.ok("edit", "a", "--no-retry-on", "5")
-    assert shown(cli, "a")["no_retry_on"] == [5]
+    cli.ok("edit", "a", "--no-retry-on", "5,6")
+    assert shown(cli, "a")["no_retry_on"] == [5, 6]
+    text = cli.ok("show", "a")
+    assert "0 of 1, never run twice" in text and "no retry on  5, 6" in text and "jitter       0.25" in text
+
+
+def test_what_must_not_run_twice_is_not_given_retries_afterwards(cli: Cli) -> None:
+    cli.ok("enqueue", "--id", "once", "--no-rerun", "true")
+    done = cli("edit", "once", "--max-retries", "5")
+    assert done.returncode == 2 and "Both no_rerun and max_retries" in done.stderr
+    cli.ok("enqueue", "--id", "often", "--max-retries", "5", "true")
+    cli.ok("edit", "often", "--no-rerun")
+    assert (shown(cli, "often")["no_rerun"], shown(cli, "often")["max_retries"]) == (True, 0)
 
 
 def test_a_code_that_is_not_retried_is_not(cli: Cli) -> None:
