@@ -69,7 +69,7 @@ def test_check_prints_a_line_a_problem_and_exits_with_1(cli: Cli) -> None:
         raw.execute("UPDATE jobs SET rank = NULL")
     raw.close()
     found = cli("db", "check")
-    assert (found.returncode, found.stdout.count("\n")) == (1, 1) and found.stdout.startswith("job 1 is pending, and")
+    assert (found.returncode, found.stdout.count("\n")) == (1, 1) and found.stdout.startswith("job 1 is pending, but")
     as_json = cli("db", "check", "--json")
     assert as_json.returncode == 1 and len(json.loads(as_json.stdout)["problems"]) == 1
 

@@ -685,7 +685,7 @@ def test_every_command_has_help_with_an_example_and_says_what_each_option_does()
         for option in command.params:
             assert not isinstance(option, click.Option) or option.help, f"{path}: {option.name}"
         if isinstance(command, click.Group):
-            context = click.Context(command)
+            context = click.Context(command, **command.context_settings)
             for name in command.list_commands(context):
                 found = command.get_command(context, name)
                 assert found is not None
@@ -721,7 +721,7 @@ def test_every_command_that_prints_data_has_json() -> None:
         if not isinstance(command, click.Group):
             yield path.strip(), command
             return
-        context = click.Context(command)
+        context = click.Context(command, **command.context_settings)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None

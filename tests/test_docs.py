@@ -100,7 +100,7 @@ def commands(command: click.Command = root_command, path: str = "queuectl") -> I
     """Every command and subcommand, by what one types to call it."""
     yield path, command
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, **command.context_settings)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None
@@ -114,7 +114,7 @@ LEAVES = {path: command for path, command in COMMANDS.items() if not isinstance(
 def parse(arguments: list[str]) -> None:
     """Parse as the command line would, without running anything; raises what a user would be told."""
     command: click.Command = root_command
-    context = click.Context(command, info_name="queuectl")
+    context = click.Context(command, info_name="queuectl", **command.context_settings)
     rest = list(arguments)
     while isinstance(command, click.Group):
         _, rest, _ = command.make_parser(context).parse_args(rest)
