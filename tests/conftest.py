@@ -90,7 +90,19 @@ def storage(connect: Callable[[], Storage]) -> Storage:
     return connect()
 
 
-WINE_IS_BUSY = 1359  # "internal error": Wine's server now and then fails to start a process on a machine under load
+if os.name == "nt":
+    WINE_IS_BUSY = 1359  # "internal error": Wine's server now and then fails to start a process on a machine under load
+    start = subprocess.Popen.__init__
+
+    def start_insistently(process: Any, *args: Any, **options: Any) -> None:
+        try:
+            start(process, *args, **options)
+        except OSError as error:
+            if getattr(error, "winerror", None) != WINE_IS_BUSY:
+                raise
+            start(process, *args, **options)
+
+    subprocess.Popen.__init__ = start_insistently  # type: ignore[method-assign]
 
 
 class Cli:
@@ -108,12 +120,7 @@ class Cli:
         data = input.encode() if isinstance(input, str) else input
         given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if data is None else {"input": data}
         given.update(capture_output=True, cwd=cwd or self.cwd, env={**self.env, **env}, timeout=timeout)
-        try:
-            done = subprocess.run(self.argv(args), **given)
-        except OSError as error:
-            if getattr(error, "winerror", None) != WINE_IS_BUSY:
-                raise
-            done = subprocess.run(self.argv(args), **given)
+        done = subprocess.run(self.argv(args), **given)
         out, err = (text(stream).replace(os.linesep, "\n") for stream in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 

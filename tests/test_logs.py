@@ -17,7 +17,7 @@ from queuectl.housekeeping import identity
 from queuectl.storage import Worker
 
 from .act import act
-from .conftest import SCRIPT, Cli, eventually
+from .conftest import SCRIPT, Cli, eventually, text
 from .processes import open_queue, state
 
 # Prints another thing at each try, and succeeds at the second.
@@ -113,7 +113,7 @@ def first_word(cli: Cli, job_id: str) -> str:
     """What one who follows a job is told first."""
     with watching(cli, "logs", "-f", job_id) as process:
         assert process.stderr
-        return process.stderr.readline().decode().strip()
+        return text(process.stderr.readline()).strip()
 
 
 def test_who_follows_is_told_of_what_keeps_the_job_from_going_on(cli: Cli, lost: str) -> None:

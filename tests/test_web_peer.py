@@ -43,7 +43,10 @@ def test_an_invitation_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> No
     assert not door.lets_in()
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="there is no table of sockets")
+@pytest.mark.skipif(
+    os.name == "nt" or not os.path.exists("/proc/net/tcp"),
+    reason="there is no table of sockets, although Wine shows one",
+)
 @pytest.mark.parametrize("family, host", [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 def test_the_kernel_tells_who_has_made_a_connection(family: int, host: str) -> None:
     with socket.socket(family) as server:

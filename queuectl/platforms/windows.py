@@ -144,7 +144,7 @@ def began_before_logon(started: str) -> bool:
 
     So does "Shut down" with Fast Startup, after which the same kernel continues and the boot id is the same.
     """
-    return int(started) < _logged_on_at()
+    return started.isdecimal() and int(started) < _logged_on_at()
 
 
 @functools.cache
