@@ -56,6 +56,9 @@ class Runner:
         """Run the job's command until it ends; all its processes carry the mark in their environment."""
         began = time.monotonic()
         self._guardian.watch(mark)
+        if self._guardian.is_overdue():  # the worker was suspended since it claimed: another may run the job by now
+            self._guardian.release()
+            return Outcome(None, 0.0, reason=OUT_OF_TOUCH.reason, state=OUT_OF_TOUCH.state, has_started=False)
         try:
             command = self._start(job, environment, settings.shell, mark)
             self._guardian.follow(command)

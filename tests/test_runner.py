@@ -69,6 +69,15 @@ def test_the_spool_is_empty_before_the_next_job_is_claimed(bench: Bench) -> None
     assert bench.spooled() == [b"", b""]
 
 
+def test_a_worker_whose_lease_was_over_before_the_start_starts_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was suspended since it claimed the job, which another worker may run by now."""
+    monkeypatch.setattr(FakeGuardian, "is_overdue", lambda self: True)
+    outcome = bench.run(act(f"add {bench.root / 'ran'} x"))
+    assert (outcome.state, outcome.has_started, (bench.root / "ran").exists()) == (State.PENDING, False, False)
+
+
 def test_what_could_not_be_read_is_not_shown_to_whoever_follows_the_next_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
